@@ -1,0 +1,6 @@
+//! What drives each kind of system, behind one contract.
+//!
+//! Adding a kind: one folder here and one line in [`registry`].
+
+pub mod contract;
+pub mod registry;

@@ -1,0 +1,12 @@
+//! Every kind that corral drives.
+
+use super::contract::KindInfo;
+use crate::model::Kind;
+
+/// All kinds, in the order of the matrix.
+pub const KINDS: &[KindInfo] = &[];
+
+/// The kind with this word.
+pub fn find(kind: &Kind) -> Option<&'static KindInfo> {
+    KINDS.iter().find(|info| info.id == kind.as_str())
+}

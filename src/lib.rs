@@ -1,0 +1,9 @@
+//! corral: one terminal for every VM and container you run.
+//!
+//! The floors, from below: [`model`] · [`link`] and [`config`] · [`backend`] · [`fleet`] ·
+//! [`doctor`] · [`action`] · the fronts [`cli`] and [`tui`]. `ARCHITECTURE.md` has the picture;
+//! `tests/edges.rs` holds the edges.
+
+pub mod backend;
+pub mod link;
+pub mod model;

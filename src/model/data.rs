@@ -1,0 +1,252 @@
+//! What a read gives back, in the envelope that `-o json` prints.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::action::Action;
+use super::detail::{Detail, Sample, Snapshot};
+use super::error::Error;
+use super::event::Event;
+use super::id::InstanceId;
+use super::instance::Instance;
+use super::plan::Plan;
+use super::support::{Check, Operation, Support};
+use super::task::Task;
+
+/// Version of every JSON that corral prints. Within it only additions.
+pub const SCHEMA: &str = "corral/1";
+
+/// An answer: what was found, and whether it is all there is.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Data {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// Every context in scope answered, fully.
+    pub complete: bool,
+    /// What failed.
+    pub errors: Vec<Error>,
+    /// Not failures, but worth a line on stderr.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
+    /// Seconds old, for the rows of contexts in `errors`: context and age.
+    #[serde(skip)]
+    pub ages: Vec<(String, u64)>,
+    /// The items.
+    #[serde(flatten)]
+    pub body: Body,
+}
+
+impl Data {
+    /// Complete, without errors.
+    pub fn new(body: Body) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            complete: true,
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            ages: Vec::new(),
+            body,
+        }
+    }
+}
+
+/// The items of an answer, under their own plural.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// `list`.
+    Instances(Vec<Instance>),
+    /// `info`: one element, under `instances` like every list of them.
+    #[serde(rename = "instances")]
+    Details(Vec<Detail>),
+    /// `snapshot list`.
+    Snapshots(Vec<Snapshot>),
+    /// `events`.
+    Events(Vec<Event>),
+    /// `metrics`.
+    Metrics(Vec<MetricSeries>),
+    /// `context list`.
+    Contexts(Vec<ContextRow>),
+    /// `doctor`.
+    Checks(Vec<Check>),
+    /// `matrix`.
+    Matrix(Vec<MatrixRow>),
+    /// `history`.
+    History(Vec<HistoryEntry>),
+    /// `tasks list`.
+    Tasks(Vec<Task>),
+    /// `tasks show`, and what a change prints.
+    Task(Box<Task>),
+    /// `--dry-run`.
+    Plan(Box<Plan>),
+    /// `wait`.
+    Waits(Vec<WaitRow>),
+    /// `config show`.
+    Settings(Vec<SettingRow>),
+    /// `config check`.
+    Problems(Vec<ConfigProblem>),
+    /// `config path`.
+    Paths(Vec<PathRow>),
+    /// `context trust`.
+    Pins(Vec<TrustRow>),
+    /// Text that is its own format: completion scripts, man pages.
+    Text(String),
+}
+
+/// A context, for `context list`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ContextRow {
+    /// Name.
+    pub name: String,
+    /// Kind.
+    pub backend: String,
+    /// `ok`, `connecting`, `stale`, `failed`, `login-needed`, `disabled`, `not-added`.
+    pub health: String,
+    /// Routes commands without a target.
+    pub default: bool,
+    /// Written in config; false: found here.
+    pub configured: bool,
+    /// Refuses changes.
+    pub readonly: bool,
+    /// Asks for names.
+    pub protected: bool,
+    /// Instances, where an answer says so.
+    pub instances: Option<u64>,
+    /// Server version.
+    pub version: Option<String>,
+    /// Where it leads: URL, socket, or a hint what is missing.
+    pub endpoint: Option<String>,
+    /// Why it does not answer.
+    pub error: Option<Error>,
+    /// Milliseconds of the last answer.
+    pub latency_ms: Option<u64>,
+}
+
+/// One row of the support matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MatrixRow {
+    /// The operation.
+    pub operation: Operation,
+    /// As printed.
+    pub title: String,
+    /// A cell per kind.
+    pub cells: Vec<MatrixCell>,
+}
+
+/// One cell of the support matrix.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MatrixCell {
+    /// The kind, or the instance where one was named.
+    pub backend: String,
+    /// What it can.
+    #[serde(flatten)]
+    pub support: Support,
+}
+
+/// Metric samples of one instance.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct MetricSeries {
+    /// The instance.
+    pub id: InstanceId,
+    /// Oldest first.
+    pub samples: Vec<Sample>,
+}
+
+/// One journalled change.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct HistoryEntry {
+    /// The task.
+    pub task: String,
+    /// When it began.
+    pub at: jiff::Timestamp,
+    /// When it ended; `None` while it runs or when corral was killed.
+    pub ended_at: Option<jiff::Timestamp>,
+    /// The headless command.
+    pub command: String,
+    /// The action, so that it can be run again.
+    pub action: Action,
+    /// `done`, `failed`, `partial`, `cancelled`, `interrupted`, `running`.
+    pub state: String,
+    /// IDs.
+    pub targets: Vec<String>,
+    /// First failure.
+    pub error: Option<String>,
+    /// Who: user name of the process.
+    pub user: String,
+}
+
+/// One `wait` result.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WaitRow {
+    /// The instance.
+    pub id: InstanceId,
+    /// What was waited for.
+    pub wanted: String,
+    /// It came about.
+    pub reached: bool,
+    /// How long, seconds.
+    pub seconds: f64,
+}
+
+/// One setting and where it comes from.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct SettingRow {
+    /// Key.
+    pub key: String,
+    /// Value as TOML; secrets masked.
+    pub value: String,
+    /// `built-in`, `file`, `environment`, `flag`.
+    pub source: String,
+}
+
+/// A fault in the configuration. The rest works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ConfigProblem {
+    /// The file.
+    pub file: String,
+    /// Line, from 1; 0 when it concerns the whole file.
+    pub line: usize,
+    /// Column, from 1.
+    pub column: usize,
+    /// What is wrong and what is allowed.
+    pub message: String,
+    /// Only a warning.
+    pub warning: bool,
+}
+
+/// A path corral uses.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PathRow {
+    /// What for.
+    pub what: String,
+    /// Where.
+    pub path: String,
+    /// It is there.
+    pub exists: bool,
+}
+
+/// A pinned certificate.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct TrustRow {
+    /// Context.
+    pub context: String,
+    /// `host:port`.
+    pub endpoint: String,
+    /// SHA-256, colon-separated upper-case hex.
+    pub fingerprint: String,
+    /// Subject or a word for what it is.
+    pub subject: String,
+}
+
+impl ContextRow {
+    /// The words `health` may hold.
+    pub const HEALTH: [&'static str; 7] = [
+        "ok",
+        "connecting",
+        "stale",
+        "failed",
+        "login-needed",
+        "disabled",
+        "not-added",
+    ];
+}

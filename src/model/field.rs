@@ -1,0 +1,134 @@
+//! An argument of an action, as data: clap, forms, completion, config checks and docs read it.
+
+/// What a field's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A size, `4G`. JSON number of bytes.
+    Bytes,
+    /// A whole number.
+    Count,
+    /// A name.
+    Name,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A path on this machine.
+    Path,
+    /// A URL.
+    Url,
+    /// A span of time, `90s`. JSON number of seconds.
+    Duration,
+    /// `KEY=VALUE`.
+    KeyValue,
+    /// Any text.
+    Text,
+    /// Yes or no; a flag without a value.
+    Flag,
+    /// An instance: ID, name, glob.
+    Selector,
+    /// A context's name.
+    Context,
+    /// A snapshot's name.
+    Snapshot,
+    /// A task's ID.
+    Task,
+}
+
+/// What a row's positionals are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupNoun {
+    /// None are taken.
+    None,
+    /// Instances, by selector.
+    Instances,
+    /// The new instance's name.
+    NewInstance,
+    /// Context names.
+    Contexts,
+    /// One new context's name.
+    NewContext,
+    /// Task IDs.
+    Tasks,
+    /// A file, `-` for standard input.
+    File,
+    /// One of the shells.
+    Shell,
+    /// Words of a front command.
+    Words,
+}
+
+/// One argument.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Long flag without dashes, and the key in `Action::args`.
+    pub name: &'static str,
+    /// Kind of value.
+    pub kind: FieldKind,
+    /// Short flag.
+    pub short: Option<char>,
+    /// Must be given.
+    pub required: bool,
+    /// May be given several times.
+    pub many: bool,
+    /// What is used when it is absent, as typed.
+    pub default: Option<&'static str>,
+    /// Never printed, logged or journalled.
+    pub secret: bool,
+    /// One line of help.
+    pub doc: &'static str,
+}
+
+impl Field {
+    /// An optional single value.
+    pub const fn new(name: &'static str, kind: FieldKind, doc: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            short: None,
+            required: false,
+            many: false,
+            default: None,
+            secret: false,
+            doc,
+        }
+    }
+
+    /// A flag without a value.
+    pub const fn flag(name: &'static str, doc: &'static str) -> Self {
+        Self::new(name, FieldKind::Flag, doc)
+    }
+
+    /// With a short flag.
+    #[must_use]
+    pub const fn short(mut self, short: char) -> Self {
+        self.short = Some(short);
+        self
+    }
+
+    /// Must be given.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// May be repeated.
+    #[must_use]
+    pub const fn many(mut self) -> Self {
+        self.many = true;
+        self
+    }
+
+    /// With a default, as typed.
+    #[must_use]
+    pub const fn default(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    /// A secret.
+    #[must_use]
+    pub const fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+}

@@ -1,0 +1,47 @@
+//! Plain data that every floor speaks: no I/O, no clocks, no terminal.
+
+mod action;
+mod bytes;
+mod context;
+mod data;
+mod detail;
+mod dirs;
+mod duration;
+mod error;
+mod event;
+mod field;
+mod fleet;
+mod id;
+mod instance;
+mod kind;
+mod plan;
+mod selector;
+mod support;
+mod task;
+mod text;
+
+pub use action::{Action, Args, Scope};
+pub use bytes::Bytes;
+pub use context::{ContextSpec, Secret, SecretText};
+pub use data::{
+    Body, ConfigProblem, ContextRow, Data, HistoryEntry, MatrixCell, MatrixRow, MetricSeries,
+    PathRow, SCHEMA, SettingRow, TrustRow, WaitRow,
+};
+pub use detail::{
+    Consistency, Detail, Disk, Facts, Host, Inventory, Native, NativeFormat, Nic, Problem, Sample,
+    Snapshot,
+};
+pub use dirs::Dirs;
+pub use duration::{age, parse_duration, print_duration};
+pub use error::{Error, ErrorKind, Result};
+pub use event::{Event, EventLevel};
+pub use field::{Field, FieldKind, GroupNoun};
+pub use fleet::{ContextView, FleetView, Health};
+pub use id::{InstanceId, SnapshotRef, encode_segment};
+pub use instance::{Address, Instance, InstanceKind, Port, State, Usage};
+pub use kind::Kind;
+pub use plan::{Consent, Gate, LeftOut, Outcome, Plan, Refusal, Step, TargetPlan};
+pub use selector::Selector;
+pub use support::{Check, CheckStatus, Family, Operation, Support};
+pub use task::{TargetState, Task, TaskEvent, TaskState, TaskTarget};
+pub use text::{shown, shown_width};
