@@ -1,3 +1,33 @@
-.PHONY: test
-test:
-	cargo test
+# corral: `make run` and `make test` are all a newcomer needs.
+.PHONY: run test lint bench mutants docs rust
+.DEFAULT_GOAL := run
+
+# Says in one line what mends a missing or old compiler.
+rust:
+	@.ci/rust
+
+# Opens the full-screen view, optimised.
+run: rust
+	@cargo build --release --quiet
+	@exec ./target/release/corral
+
+# Runs everything that this machine can run. CI=1 installs what is missing first.
+test: rust
+	@.ci/test
+
+lint: rust
+	cargo fmt --all --check
+	cargo clippy --all-targets --quiet -- -D warnings
+
+# Measures the budgets and writes docs/performance.md.
+bench: rust
+	@cargo build --release --quiet
+	@benches/measure ./target/release/corral docs/performance.md
+
+# Every one-line mutation of tests/requirements.toml must turn its test red.
+mutants: rust
+	@cargo test --quiet --test requirements -- --ignored --nocapture mutations
+
+# Writes the generated pages again: commands, support, JSON Schema, man pages, the picture.
+docs: rust
+	@CORRAL_WRITE_DOCS=1 cargo test --quiet --test docs
