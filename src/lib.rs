@@ -5,5 +5,6 @@
 //! `tests/edges.rs` holds the edges.
 
 pub mod backend;
+pub mod config;
 pub mod link;
 pub mod model;

@@ -1,0 +1,341 @@
+//! File, environment and flags into what corral works with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use toml_edit::{Document, Item, TableLike};
+
+use super::check::{Checker, cut, key_span, value};
+use super::contexts::{self, ContextEntry};
+use super::file::{self, Content, position, problem};
+use super::layers::{Layer, lay};
+use super::schema::{KEYS, Key, Shape, setting};
+use super::settings::Settings;
+use crate::model::{ConfigProblem, Dirs, Field, FieldKind, SettingRow};
+
+/// What [`load`] looks at. It reads the one file and nothing else of the process.
+pub struct LoadInput<'a> {
+    /// Roots on disk.
+    pub dirs: &'a Dirs,
+    /// `--config`.
+    pub file: Option<PathBuf>,
+    /// The environment.
+    pub env: &'a BTreeMap<String, String>,
+    /// Settings from flags: dotted key and value.
+    pub flags: Vec<(String, toml::Value)>,
+    /// The kinds and what a context of each may say.
+    pub kinds: &'a [(&'a str, &'a [Field])],
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// Effective settings.
+    pub settings: Settings,
+    /// Contexts, in file order.
+    pub contexts: Vec<ContextEntry>,
+    /// All faults.
+    pub problems: Vec<ConfigProblem>,
+    /// The file, there or not.
+    pub path: PathBuf,
+    /// Each setting with its source.
+    pub rows: Vec<SettingRow>,
+}
+
+/// Never fails: a missing file is an empty one, a faulty key is dropped and told.
+pub fn load(input: &LoadInput<'_>) -> Loaded {
+    let path = path(input);
+    let words: Vec<&str> = input.kinds.iter().map(|(word, _)| *word).collect();
+    let mut problems = Vec::new();
+    let mut from_file = Layer::new("file");
+    let mut contexts = Vec::new();
+    match file::read(&path) {
+        Content::Missing => {
+            if input.file.is_some() || input.env.contains_key("CORRAL_CONFIG") {
+                let mut missing = problem(&path, (0, 1), "there is no such file".to_owned());
+                missing.warning = true;
+                problems.push(missing);
+            }
+        }
+        Content::Unusable(mut why) => {
+            why.message.push_str(
+                ". What it guards is not known, so corral changes nothing until it is mended",
+            );
+            problems.push(why);
+            from_file.values.push(("readonly", true.into()));
+        }
+        Content::Text(text) => match Document::parse(text.as_str()) {
+            Ok(document) => {
+                let mut check = Checker {
+                    path: &path,
+                    text: &text,
+                    problems: Vec::new(),
+                };
+                contexts = walk(
+                    &mut check,
+                    document.as_table(),
+                    input,
+                    &words,
+                    &mut from_file,
+                );
+                problems.append(&mut check.problems);
+            }
+            Err(error) => problems.push(broken(&path, &text, &error, &mut from_file)),
+        },
+    }
+    problems.sort_by_key(|fault| (fault.line, fault.column));
+    let environment = environment(input.env, &words, &mut problems);
+    let flags = flags(&input.flags, &words, &mut problems);
+    let layers = [built_in(&words), from_file, environment, flags];
+    let (settings, rows) = match lay(&layers) {
+        Ok(laid) => laid,
+        Err(why) => {
+            problems.push(problem(
+                &path,
+                (0, 1),
+                format!(
+                    "the settings do not fit together ({}); the built-in ones are used",
+                    cut(&why)
+                ),
+            ));
+            let readonly = layers.iter().any(|layer| {
+                layer
+                    .values
+                    .iter()
+                    .any(|(key, value)| *key == "readonly" && value.as_bool() == Some(true))
+            });
+            (
+                Settings {
+                    readonly,
+                    ..Settings::default()
+                },
+                Vec::new(),
+            )
+        }
+    };
+    Loaded {
+        settings,
+        contexts,
+        problems,
+        path,
+        rows,
+    }
+}
+
+fn path(input: &LoadInput<'_>) -> PathBuf {
+    let named = || {
+        input
+            .env
+            .get("CORRAL_CONFIG")
+            .filter(|path| !path.is_empty())
+    };
+    input
+        .file
+        .clone()
+        .or_else(|| named().map(PathBuf::from))
+        .unwrap_or_else(|| input.dirs.config.join("config.toml"))
+}
+
+/// One message for a file that is no TOML. A guard word in it keeps its meaning.
+fn broken(
+    path: &Path,
+    text: &str,
+    error: &toml_edit::TomlError,
+    layer: &mut Layer,
+) -> ConfigProblem {
+    let at = error
+        .span()
+        .map_or((0, 1), |span| position(text, span.start));
+    let why = error.message().lines().collect::<Vec<_>>().join(", ");
+    let mut message = format!(
+        "this is not TOML: {}; the file is not used, only built-in settings",
+        cut_long(&why)
+    );
+    if text.contains("readonly") || text.contains("protected") {
+        layer.values.push(("readonly", true.into()));
+        message.push_str(". It sets guards, so corral changes nothing until it is mended");
+    }
+    problem(path, at, message)
+}
+
+fn cut_long(text: &str) -> String {
+    crate::model::shown(text).chars().take(200).collect()
+}
+
+fn walk(
+    check: &mut Checker<'_>,
+    root: &dyn TableLike,
+    input: &LoadInput<'_>,
+    words: &[&str],
+    layer: &mut Layer,
+) -> Vec<ContextEntry> {
+    let mut found = Vec::new();
+    for (key, item) in root.iter() {
+        if key == "context" {
+            found = contexts::read(check, item, input.kinds);
+        } else if let Some(known) = KEYS.iter().find(|known| known.name == key) {
+            take(check, root, known, item, words, layer);
+        } else if group(key).next().is_some() {
+            let Some(table) = item.as_table_like() else {
+                check.say(
+                    item.span().or(key_span(root, key)),
+                    format!("{key} must be a table: write [{key}]"),
+                );
+                continue;
+            };
+            for (inner, item) in table.iter() {
+                match group(key).find(|known| known.name[key.len() + 1..] == *inner) {
+                    Some(known) => take(check, table, known, item, words, layer),
+                    None => check.unknown(
+                        key_span(table, inner),
+                        inner,
+                        &format!(" in [{key}]"),
+                        group(key).map(|known| &known.name[key.len() + 1..]),
+                    ),
+                }
+            }
+        } else {
+            let mut allowed: Vec<&str> = KEYS
+                .iter()
+                .map(|known| known.name.split('.').next().unwrap_or(known.name))
+                .chain(["context"])
+                .collect();
+            allowed.dedup();
+            check.unknown(key_span(root, key), key, "", allowed.into_iter());
+        }
+    }
+    found
+}
+
+/// The settings of a table.
+fn group(table: &str) -> impl Iterator<Item = &'static Key> + Clone + use<'_> {
+    KEYS.iter().filter(move |key| {
+        key.name
+            .strip_prefix(table)
+            .is_some_and(|rest| rest.starts_with('.'))
+    })
+}
+
+fn take(
+    check: &mut Checker<'_>,
+    table: &dyn TableLike,
+    key: &'static Key,
+    item: &Item,
+    words: &[&str],
+    layer: &mut Layer,
+) {
+    let found = value(item)
+        .ok_or_else(|| "must be a plain value".to_owned())
+        .and_then(|written| setting(key.shape, &written, words));
+    match found {
+        Ok(found) => layer.values.push((key.name, found)),
+        Err(why) => {
+            let mut message = format!("{} {why}", key.name);
+            if key.name == "readonly" {
+                layer.values.push((key.name, true.into()));
+                message.push_str("; until it is mended it counts as true");
+            }
+            let last = key.name.rsplit('.').next().unwrap_or(key.name);
+            check.say(item.span().or(key_span(table, last)), message);
+        }
+    }
+}
+
+fn built_in(words: &[&str]) -> Layer {
+    let mut layer = Layer::new("built-in");
+    for key in KEYS {
+        if let Some(value) = key.default.and_then(|text| text.parse().ok())
+            && let Ok(value) = setting(key.shape, &value, words)
+        {
+            layer.values.push((key.name, value));
+        }
+    }
+    layer
+}
+
+fn environment(
+    env: &BTreeMap<String, String>,
+    words: &[&str],
+    problems: &mut Vec<ConfigProblem>,
+) -> Layer {
+    let mut layer = Layer::new("environment");
+    for key in KEYS {
+        let Some((name, text)) = key.env.and_then(|name| Some((name, env.get(name)?))) else {
+            continue;
+        };
+        // An empty variable is an unset one, as shells make it hard to tell them apart.
+        if text.is_empty() {
+            continue;
+        }
+        match setting(key.shape, &typed(key.shape, text), words) {
+            Ok(value) => layer.values.push((key.name, value)),
+            Err(why) => {
+                let guard = if key.name == "readonly" {
+                    layer.values.push((key.name, true.into()));
+                    "; it counts as true"
+                } else {
+                    ""
+                };
+                problems.push(problem(
+                    Path::new(name),
+                    (0, 1),
+                    format!("{name}={:?}: {} {why}{guard}", cut(text), key.name),
+                ));
+            }
+        }
+    }
+    layer
+}
+
+/// A variable's text as the value its key wants.
+fn typed(shape: Shape, text: &str) -> toml_edit::Value {
+    let flag = match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Some(true),
+        "0" | "false" | "no" | "off" => Some(false),
+        _ => None,
+    };
+    match shape {
+        Shape::Plain(FieldKind::Flag) | Shape::Discover if flag.is_some() => {
+            flag.unwrap_or_default().into()
+        }
+        Shape::Discover => text.split(',').map(str::trim).collect(),
+        Shape::UpTo(_) | Shape::Plain(FieldKind::Count) => text
+            .trim()
+            .parse::<i64>()
+            .map_or_else(|_| text.into(), Into::into),
+        _ => text.into(),
+    }
+}
+
+fn flags(
+    flags: &[(String, toml::Value)],
+    words: &[&str],
+    problems: &mut Vec<ConfigProblem>,
+) -> Layer {
+    let mut layer = Layer::new("flag");
+    for (name, given) in flags {
+        let found = KEYS
+            .iter()
+            .find(|key| key.name == name)
+            .ok_or_else(|| "is no setting".to_owned())
+            .and_then(|key| {
+                let value = given
+                    .to_string()
+                    .parse()
+                    .map_err(|_| "cannot be read".to_owned())?;
+                Ok((key.name, setting(key.shape, &value, words)?))
+            });
+        match found {
+            Ok(value) => {
+                layer.values.retain(|(key, _)| *key != value.0);
+                layer.values.push(value);
+            }
+            Err(why) => problems.push(problem(
+                Path::new("command line"),
+                (0, 1),
+                format!("{} {why}", cut(name)),
+            )),
+        }
+    }
+    layer
+}

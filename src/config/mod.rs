@@ -1,0 +1,23 @@
+//! Layered settings and contexts: built-in, file, `CORRAL_*`, flags.
+//!
+//! Nothing here fails: every fault is a [`ConfigProblem`](crate::model::ConfigProblem) with its
+//! line, the faulty key is dropped and the rest works. A guard (`readonly`, `protected`) that cannot
+//! be read counts as set, so a typo never takes a protection away. Secrets stay references.
+
+mod check;
+mod contexts;
+pub mod edit;
+mod file;
+mod layers;
+mod load;
+mod nearest;
+mod schema;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use contexts::{ContextEntry, is_context_name};
+pub use load::{LoadInput, Loaded, load};
+pub use nearest::nearest;
+pub use schema::{COMMON_CONTEXT_KEYS, value_of};
+pub use settings::{Discover, Settings, UiSettings};
