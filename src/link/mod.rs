@@ -1,5 +1,8 @@
 //! How bytes reach anything. Sockets, processes and HTTP clients live only here.
 
 pub mod duplex;
+pub mod tls;
+pub mod trust;
+pub mod x509;
 
 pub use duplex::{Control, Duplex, Exit};

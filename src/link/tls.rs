@@ -1,0 +1,220 @@
+//! TLS to a server: the system's roots, else what is pinned.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::trust::{Trust, Verdict, judge};
+use super::x509::CertInfo;
+use crate::model::{Error, Result, shown};
+
+/// What a server presented.
+#[derive(Clone, Debug)]
+pub struct Presented {
+    /// `host:port`.
+    pub endpoint: String,
+    /// Its certificates, its own first.
+    pub chain: Vec<CertInfo>,
+    /// What is to be said of them.
+    pub verdict: Verdict,
+}
+
+/// The cryptography all connections use.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
+    Arc::clone(PROVIDER.get_or_init(|| Arc::new(rustls::crypto::ring::default_provider())))
+}
+
+/// The system's roots, read once. One that cannot be read is left out.
+fn system_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    Arc::clone(ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    }))
+}
+
+/// `host:port`, an IPv6 address in brackets.
+pub fn endpoint(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// Connects and refuses, with the words the user needs, what is not trusted.
+pub async fn connect(
+    context: &str,
+    host: &str,
+    port: u16,
+    trust: &Trust,
+    limit: Duration,
+) -> Result<TlsStream<TcpStream>> {
+    let verifier = Arc::new(Verifier::new(trust.clone(), false));
+    let shaken = shake(host, port, Arc::clone(&verifier), limit).await;
+    match (shaken, verifier.taken()) {
+        (Ok(stream), _) => Ok(stream),
+        (Err(_), Some((verdict, _))) if !matches!(verdict, Verdict::Ok(_)) => {
+            let end = endpoint(host, port);
+            match verdict.into_result(context, host, &end) {
+                Err(error) => Err(error),
+                // The guard above leaves only verdicts that are errors.
+                Ok(_) => Err(Error::refused("the certificate was refused")),
+            }
+        }
+        (Err(error), _) => Err(error.in_context(context)),
+    }
+}
+
+/// Looks at what a server presents. Nothing is sent but the handshake, and no key is accepted.
+pub async fn probe(host: &str, port: u16, trust: &Trust, limit: Duration) -> Result<Presented> {
+    let verifier = Arc::new(Verifier::new(trust.clone(), true));
+    let shaken = shake(host, port, Arc::clone(&verifier), limit).await;
+    match (verifier.taken(), shaken) {
+        (Some((verdict, chain)), _) => Ok(Presented {
+            endpoint: endpoint(host, port),
+            chain,
+            verdict,
+        }),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(Error::backend(format!(
+            "{} presented no certificate",
+            shown(&endpoint(host, port))
+        ))),
+    }
+}
+
+async fn shake(
+    host: &str,
+    port: u16,
+    verifier: Arc<Verifier>,
+    limit: Duration,
+) -> Result<TlsStream<TcpStream>> {
+    let end = shown(&endpoint(host, port)).into_owned();
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| Error::invalid(format!("{:?} is no host name", shown(host))))?;
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::backend(format!("TLS cannot be set up: {error}")).because(error))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    let work = async {
+        let stream = TcpStream::connect((host, port)).await.map_err(|error| {
+            Error::unreachable(format!("no connection to {end}: {error}")).because(error)
+        })?;
+        let _ = stream.set_nodelay(true);
+        TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await
+            .map_err(|error| {
+                let why = if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                    "it hung up".to_owned()
+                } else {
+                    shown(&error.to_string()).into_owned()
+                };
+                Error::unreachable(format!("{end} does not speak TLS with us: {why}"))
+                    .because(error)
+            })
+    };
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        let seconds = limit.as_secs().max(1);
+        Err(Error::unreachable(format!(
+            "no connection to {end} in {seconds} s"
+        )))
+    })
+}
+
+/// Judges what is presented and remembers it, so that the message can tell what it was.
+#[derive(Debug)]
+struct Verifier {
+    trust: Trust,
+    /// Goes on whatever the verdict: only to look.
+    look: bool,
+    seen: Mutex<Option<(Verdict, Vec<CertInfo>)>>,
+}
+
+impl Verifier {
+    fn new(trust: Trust, look: bool) -> Self {
+        Self {
+            trust,
+            look,
+            seen: Mutex::new(None),
+        }
+    }
+
+    fn taken(&self) -> Option<(Verdict, Vec<CertInfo>)> {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        leaf: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        _ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // A stranger's chain may be long; no real one is.
+        let chain: Vec<CertificateDer<'_>> = std::iter::once(leaf)
+            .chain(rest)
+            .take(10)
+            .cloned()
+            .collect();
+        let verdict = judge(&chain, name, now, &system_roots(), &self.trust);
+        let good = matches!(verdict, Verdict::Ok(_));
+        let facts = chain.iter().filter_map(|der| CertInfo::read(der)).collect();
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some((verdict, facts));
+        if good || self.look {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(rustls::Error::InvalidCertificate(
+                rustls::CertificateError::ApplicationVerificationFailure,
+            ))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls12_signature(message, cert, dss, &algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = provider().signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider()
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}
+
+#[cfg(test)]
+#[path = "tls_tests.rs"]
+mod tests;
