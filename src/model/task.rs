@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::action::Action;
 use super::error::Error;
 use super::id::InstanceId;
 use super::plan::Outcome;
@@ -94,6 +95,8 @@ pub struct Task {
     pub command: String,
     /// The row's name.
     pub verb: String,
+    /// The action, without secrets, so that it can be run again.
+    pub action: Action,
     /// Where it stands.
     pub state: TaskState,
     /// When it was submitted.

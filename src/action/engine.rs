@@ -1,0 +1,275 @@
+//! The engine: reads, plans, and the only door to changes.
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+
+use super::grammar::{self, RunOptions};
+use super::journal::Journal;
+use super::planner::Planned;
+use super::protect::Protection;
+use super::row::Run;
+use super::runner;
+use super::session::OpenSession;
+use super::task::{TaskBoard, TaskHandle};
+use crate::backend::contract::{Asker, Env, NoAsker};
+use crate::config::Loaded;
+use crate::fleet::Fleet;
+use crate::model::{
+    Action, Consent, Data, Error, InstanceId, Operation, Plan, Result, Support, Task,
+};
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// The fleet, started.
+    pub fleet: Arc<Fleet>,
+    /// The process's surroundings.
+    pub env: Arc<Env>,
+    /// The configuration.
+    pub config: Loaded,
+    /// Refuses every change; the reason as printed.
+    pub readonly: Option<String>,
+    /// Nothing is written to disk: the simulated fleet.
+    pub in_memory: bool,
+}
+
+/// Reads, plans, and the only door to changes.
+pub struct Engine {
+    fleet: Arc<Fleet>,
+    env: Arc<Env>,
+    config: RwLock<Arc<Loaded>>,
+    readonly: Option<String>,
+    in_memory: bool,
+    board: TaskBoard,
+    journal: Journal,
+    protection: Protection,
+    asker: RwLock<Arc<dyn Asker>>,
+}
+
+impl Engine {
+    /// Builds it and applies stored protection to the fleet.
+    pub fn new(parts: EngineParts) -> Arc<Self> {
+        let state = (!parts.in_memory).then(|| parts.env.dirs.state.clone());
+        let protection = Protection::open(state.clone());
+        parts.fleet.set_protected(protection.identities());
+        Arc::new(Self {
+            fleet: parts.fleet,
+            env: parts.env,
+            readonly: parts.readonly,
+            in_memory: parts.in_memory,
+            board: TaskBoard::open(state.clone()),
+            journal: Journal::open(state),
+            protection,
+            config: RwLock::new(Arc::new(parts.config)),
+            asker: RwLock::new(Arc::new(NoAsker)),
+        })
+    }
+
+    /// The fleet.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        &self.fleet
+    }
+
+    /// The process's surroundings.
+    pub fn env(&self) -> &Arc<Env> {
+        &self.env
+    }
+
+    /// The configuration as last loaded.
+    pub fn config(&self) -> Arc<Loaded> {
+        Arc::clone(
+            &self
+                .config
+                .read()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
+    }
+
+    /// Nothing is written to disk.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The tasks of this process.
+    pub fn board(&self) -> &TaskBoard {
+        &self.board
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Stored protection.
+    pub fn protection(&self) -> &Protection {
+        &self.protection
+    }
+
+    /// Who answers questions from below.
+    pub fn set_asker(&self, asker: Arc<dyn Asker>) {
+        *self
+            .asker
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = asker;
+    }
+
+    /// Who answers questions from below.
+    pub fn asker(&self) -> Arc<dyn Asker> {
+        Arc::clone(
+            &self
+                .asker
+                .read()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        )
+    }
+
+    /// Changes run at the same time, per context.
+    pub fn concurrency(&self) -> usize {
+        self.config().settings.bulk_concurrency.max(1)
+    }
+
+    /// Why nothing may be changed in a context.
+    pub fn readonly_reason(&self, context: &str) -> Option<String> {
+        if let Some(why) = &self.readonly {
+            return Some(why.clone());
+        }
+        let member = self.fleet.member(context)?;
+        member.spec.readonly.then(|| {
+            format!("context {context} is read-only (readonly = true in the configuration)")
+        })
+    }
+
+    /// What can be done with an instance, and why not.
+    pub fn support(&self, operation: Operation, id: &InstanceId) -> Support {
+        let view = self.fleet.view();
+        let Some(member) = self.fleet.member(id.context()) else {
+            return Support::No(format!("there is no context {:?}", id.context()));
+        };
+        if let Some(why) = self.readonly_reason(id.context())
+            && !matches!(
+                operation,
+                Operation::Route | Operation::Metrics | Operation::Events
+            )
+        {
+            return Support::No(why);
+        }
+        member
+            .backend
+            .support(operation, view.get(id).map(AsRef::as_ref))
+    }
+
+    /// Carries out an action that reads.
+    pub async fn read(self: &Arc<Self>, action: Action) -> Result<Data> {
+        match grammar::validate(&action)?.shape(&action) {
+            Run::Read(read) => read(Arc::clone(self), action).await,
+            _ => Err(Error::invalid(format!("{} is no question", action.verb))),
+        }
+    }
+
+    /// Carries out an action that goes on answering.
+    pub fn follow(self: &Arc<Self>, action: Action) -> BoxStream<'static, Result<Data>> {
+        match grammar::validate(&action).map(|row| row.shape(&action)) {
+            Ok(Run::Follow(follow)) => follow(Arc::clone(self), action),
+            Ok(_) => {
+                let error = Error::invalid(format!("{} cannot be followed", action.verb));
+                futures::stream::once(async { Err(error) }).boxed()
+            }
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    /// Opens a live stream.
+    pub async fn open(self: &Arc<Self>, action: Action) -> Result<OpenSession> {
+        match grammar::validate(&action)?.shape(&action) {
+            Run::Open(open) => open(Arc::clone(self), action).await,
+            _ => Err(Error::invalid(format!("{} opens nothing", action.verb))),
+        }
+    }
+
+    /// Says what a change would do. Reads only.
+    pub async fn plan(self: &Arc<Self>, action: &Action) -> Result<Plan> {
+        Ok(self.planned(action).await?.plan)
+    }
+
+    async fn planned(self: &Arc<Self>, action: &Action) -> Result<Planned> {
+        match grammar::validate(action)?.shape(action) {
+            Run::Change(change) => change(Arc::clone(self), action.clone()).await,
+            _ => Err(Error::invalid(format!("{} changes nothing", action.verb))),
+        }
+    }
+
+    /// Carries out a plan: prepares again, compares, checks, runs.
+    ///
+    /// # Errors
+    /// `Conflict` when the plan no longer holds (plan again and ask again), `Refused` when the
+    /// consent does not open the gate or every target is refused. Nothing was done then.
+    pub async fn submit(
+        self: &Arc<Self>,
+        plan: &Plan,
+        consent: &Consent,
+        options: &RunOptions,
+    ) -> Result<TaskHandle> {
+        let planned = self.planned(&plan.action).await?;
+        same(plan, &planned.plan)?;
+        runner::submit(self, planned, consent, options)
+    }
+
+    /// Every task of this process, newest last; updated as they go.
+    pub fn tasks(&self) -> tokio::sync::watch::Receiver<Arc<Vec<Task>>> {
+        self.board.subscribe()
+    }
+
+    /// Asks a task of this process to stop.
+    pub fn cancel(&self, id: &str) -> Result<()> {
+        self.board.cancel(id)
+    }
+
+    /// Stops queueing, lets running steps end (at most `grace`), journals what is left.
+    pub async fn shutdown(&self, grace: Duration) {
+        self.board.stop_queueing();
+        let done = self.board.idle();
+        let _ = tokio::time::timeout(grace, done).await;
+        for task in self.board.interrupt() {
+            self.journal.end(&task);
+        }
+        self.fleet.shutdown().await;
+    }
+}
+
+/// Compares a plan that was shown with the one that would run now.
+fn same(shown: &Plan, now: &Plan) -> Result<()> {
+    let changed = |why: String| {
+        Err(
+            Error::conflict(format!("{why} since the plan was made. Nothing was done"))
+                .remedy("Look at the new plan and ask again"),
+        )
+    };
+    if shown.gate != now.gate {
+        return changed("what has to be confirmed has changed".to_owned());
+    }
+    for target in &now.targets {
+        let Some(before) = shown.targets.iter().find(|t| t.id == target.id) else {
+            return changed(format!("{} came in", target.id));
+        };
+        if before.uid.is_some() && before.uid != target.uid {
+            return changed(format!("another machine has taken the ID {}", target.id));
+        }
+        if before.refusals != target.refusals
+            || before.token != target.token
+            || before.steps != target.steps
+            || before.unchanged != target.unchanged
+        {
+            return changed(format!("{} has changed", target.id));
+        }
+    }
+    if let Some(gone) = shown
+        .targets
+        .iter()
+        .find(|t| now.targets.iter().all(|n| n.id != t.id))
+    {
+        return changed(format!("{} went away", gone.id));
+    }
+    Ok(())
+}

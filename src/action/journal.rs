@@ -1,0 +1,309 @@
+//! The journal: one line per start and end of every change, for `corral history`.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Action, Error, HistoryEntry, Result, TargetState, Task};
+
+/// A line is never longer: it is written by one `write`.
+const LINE: usize = 4096;
+/// A journal file is put aside when it has grown to this.
+const ROTATE: u64 = 10 << 20;
+/// How many old ones are kept.
+const KEEP: usize = 5;
+
+/// One line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Line {
+    format: u32,
+    what: String,
+    task: String,
+    at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    action: Option<Action>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The journal, on disk or (for the simulated fleet) in memory.
+pub struct Journal {
+    file: Option<PathBuf>,
+    memory: Mutex<Vec<Line>>,
+}
+
+/// What a journal holds, and how much of it was unreadable.
+pub struct History {
+    /// Oldest first.
+    pub entries: Vec<HistoryEntry>,
+    /// Torn or foreign lines that were skipped.
+    pub skipped: usize,
+}
+
+impl Journal {
+    /// The journal in a state folder.
+    pub fn open(state: Option<PathBuf>) -> Self {
+        Self {
+            file: state.map(|dir| dir.join("journal.jsonl")),
+            memory: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A change begins.
+    pub fn start(&self, task: &Task) {
+        let targets = task.targets.iter().map(|t| t.id.to_string()).collect();
+        self.append(Line {
+            format: 1,
+            what: "start".to_owned(),
+            task: task.id.clone(),
+            at: task.started_at,
+            command: Some(task.command.clone()),
+            action: Some(task.action.clone()),
+            targets,
+            user: Some(user_name()),
+            state: None,
+            error: None,
+        });
+    }
+
+    /// A change has ended.
+    pub fn end(&self, task: &Task) {
+        let error = task.targets.iter().find_map(|t| match &t.state {
+            TargetState::Failed(error) => Some(error.to_string()),
+            _ => None,
+        });
+        let left = task
+            .targets
+            .iter()
+            .filter(|t| !matches!(t.state, TargetState::Done(_)))
+            .map(|t| t.id.to_string())
+            .collect();
+        self.append(Line {
+            format: 1,
+            what: "end".to_owned(),
+            task: task.id.clone(),
+            at: task.ended_at.unwrap_or_else(Timestamp::now),
+            command: None,
+            action: None,
+            targets: left,
+            user: None,
+            state: Some(task.state.as_str().to_owned()),
+            error,
+        });
+    }
+
+    fn append(&self, mut line: Line) {
+        let Some(path) = &self.file else {
+            self.memory
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .push(line);
+            return;
+        };
+        let mut text = encode(&line);
+        if text.len() > LINE {
+            let all = line.targets.len();
+            line.targets.truncate(20);
+            line.targets
+                .push(format!("and {} more", all.saturating_sub(20)));
+            line.error = line.error.map(|e| e.chars().take(300).collect());
+            line.command = line.command.map(|c| c.chars().take(800).collect());
+            text = encode(&line);
+            if text.len() > LINE {
+                line.action = None;
+                text = encode(&line);
+            }
+        }
+        if let Err(error) = self.write(path, &text) {
+            tracing::warn!(%error, "the journal could not be written");
+        }
+    }
+
+    fn write(&self, path: &Path, text: &str) -> Result<()> {
+        let _guard = lock_beside(path)?;
+        if std::fs::metadata(path).is_ok_and(|m| m.len() > ROTATE) {
+            rotate(path);
+        }
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|e| Error::backend(format!("{}: {e}", path.display())).because(e))?;
+        file.write_all(text.as_bytes())
+            .map_err(|e| Error::backend(format!("{}: {e}", path.display())).because(e))
+    }
+
+    /// The last `limit` changes, oldest first.
+    pub fn read(&self, limit: usize) -> Result<History> {
+        let mut skipped = 0;
+        let lines = match &self.file {
+            None => self
+                .memory
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .clone(),
+            Some(path) => read_lines(path, &mut skipped)?,
+        };
+        let mut entries: Vec<HistoryEntry> = Vec::new();
+        for line in lines {
+            if line.what == "start" {
+                entries.push(HistoryEntry {
+                    task: line.task,
+                    at: line.at,
+                    ended_at: None,
+                    command: line.command.unwrap_or_default(),
+                    action: line.action.unwrap_or_default(),
+                    state: "running".to_owned(),
+                    targets: line.targets,
+                    error: None,
+                    user: line.user.unwrap_or_default(),
+                });
+            } else if let Some(entry) = entries.iter_mut().rev().find(|e| e.task == line.task) {
+                entry.ended_at = Some(line.at);
+                entry.state = line.state.unwrap_or_default();
+                entry.error = line.error;
+            }
+        }
+        let from = entries.len().saturating_sub(limit);
+        Ok(History {
+            entries: entries.split_off(from),
+            skipped,
+        })
+    }
+}
+
+fn encode(line: &Line) -> String {
+    let mut text = serde_json::to_string(line).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn read_lines(path: &Path, skipped: &mut usize) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for n in (0..=KEEP).rev() {
+        let file = match File::open(rotated(path, n)) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(e) => {
+                return Err(Error::backend(format!(
+                    "{} cannot be read: {e}",
+                    path.display()
+                )));
+            }
+        };
+        for raw in BufReader::new(file).split(b'\n') {
+            let Ok(raw) = raw else { break };
+            if raw.is_empty() {
+                continue;
+            }
+            match serde_json::from_slice::<Line>(&raw) {
+                Ok(line) => lines.push(line),
+                Err(_) => *skipped += 1,
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn rotated(path: &Path, n: usize) -> PathBuf {
+    if n == 0 {
+        path.to_owned()
+    } else {
+        path.with_extension(format!("jsonl.{n}"))
+    }
+}
+
+fn rotate(path: &Path) {
+    for n in (0..KEEP).rev() {
+        let _ = std::fs::rename(rotated(path, n), rotated(path, n + 1));
+    }
+}
+
+fn user_name() -> String {
+    std::env::var("USER")
+        .or_else(|_| std::env::var("LOGNAME"))
+        .unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw()))
+}
+
+/// An action without the values of secret fields: what may be written down.
+pub fn without_secrets(action: &Action) -> Action {
+    let mut clean = action.clone();
+    if let Some(row) = super::rows::find(&action.verb) {
+        for field in row.fields.iter().filter(|field| field.secret) {
+            if clean.args.has(field.name) {
+                clean.args.0.remove(field.name);
+            }
+        }
+    }
+    clean
+}
+
+/// Takes the lock of a file (a sidecar, so that the file itself can be replaced), waiting at most
+/// 5 s; then `Conflict` naming the holder.
+pub fn lock_beside(path: &Path) -> Result<File> {
+    let sidecar = path.with_extension("lock");
+    if let Some(dir) = path.parent() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(|e| Error::backend(format!("{} cannot be made: {e}", dir.display())))?;
+    }
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&sidecar)
+        .map_err(|e| Error::backend(format!("{} cannot be opened: {e}", sidecar.display())))?;
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        match file.try_lock() {
+            Ok(()) => {
+                let _ = file.set_len(0);
+                let _ = write!(file, "{}", std::process::id());
+                return Ok(file);
+            }
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(_) => {
+                let holder = std::fs::read_to_string(&sidecar).unwrap_or_default();
+                return Err(Error::conflict(format!(
+                    "{} is held by another corral (process {})",
+                    path.display(),
+                    holder.trim()
+                )));
+            }
+        }
+    }
+}
+
+/// Replaces a file: written beside it, synced, renamed; 0600.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fail = |e: std::io::Error| {
+        Error::backend(format!("{} cannot be written: {e}", path.display())).because(e)
+    };
+    let dir = path.parent().unwrap_or_else(|| Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
+    file.write_all(bytes).map_err(fail)?;
+    file.as_file().sync_all().map_err(fail)?;
+    file.persist(path).map_err(|e| fail(e.error))?;
+    Ok(())
+}

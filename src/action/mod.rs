@@ -1,0 +1,30 @@
+//! One action layer for every front: rows, grammar, plans, the engine, tasks and the journal.
+
+pub mod engine;
+pub mod envelope;
+pub mod grammar;
+pub mod guard;
+mod health;
+pub mod journal;
+pub mod planner;
+pub mod protect;
+pub mod request;
+pub mod row;
+pub mod rows;
+mod runner;
+pub mod session;
+pub mod task;
+pub mod waiting;
+
+pub use engine::{Engine, EngineParts};
+pub use grammar::{Globals, Invocation, Output, ParseFailure, RunOptions};
+pub use planner::Planned;
+pub use row::{Group, Risk, Row, Run, Targets};
+pub use rows::rows;
+pub use session::OpenSession;
+pub use task::TaskHandle;
+
+/// The fleet's types that fronts draw from.
+pub mod fleet_api {
+    pub use crate::fleet::{Fleet, FleetOptions, Member, filter, selector, sort};
+}

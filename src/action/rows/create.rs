@@ -1,0 +1,367 @@
+//! `create`.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::super::engine::Engine;
+use super::super::grammar::{nearest, read_value};
+use super::super::planner::{Planned, Shape, finish, prepare_all};
+use super::super::request::Request;
+use super::super::row::{Group, Risk, Row, Run, Targets};
+use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, KindInfo};
+use crate::backend::registry;
+use crate::model::{
+    Action, Body, Bytes, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId,
+    InstanceKind, Operation, Result, SecretText, State,
+};
+
+const CREATE: Row = Row {
+    examples: &[
+        "create web --image debian-13.qcow2 --start",
+        "create web --disk 20G --cdrom debian.iso --cpus 4 --memory 4G",
+        "create web --image cloud.qcow2 --ssh-key ~/.ssh/id_ed25519.pub --user admin --publish 2222:22 --start --wait",
+    ],
+    details: "Makes an instance in the default context, or in the one that --context names. The first disk is a copy of \
+--image, an overlay of --backing, or blank. UEFI unless --firmware bios. Sizes are binary: 20G is 20 GiB.",
+    noun: GroupNoun::NewInstance,
+    targets: Targets::One,
+    fields: &[
+        Field::new(
+            "image",
+            FieldKind::Path,
+            "Image file that the first disk becomes a copy of",
+        ),
+        Field::new(
+            "backing",
+            FieldKind::Path,
+            "Image file that the first disk becomes an overlay of",
+        ),
+        Field::new(
+            "disk",
+            FieldKind::Bytes,
+            "Size of the first disk [default: the image's, or 20G]",
+        ),
+        Field::new(
+            "cdrom",
+            FieldKind::Path,
+            "ISO image; may be given several times",
+        )
+        .many(),
+        Field::new("cpus", FieldKind::Count, "Virtual CPUs").default("2"),
+        Field::new("memory", FieldKind::Bytes, "Memory").default("2G"),
+        Field::new(
+            "firmware",
+            FieldKind::Choice(&["uefi", "bios"]),
+            "Firmware [default: uefi]",
+        ),
+        Field::new(
+            "os",
+            FieldKind::Choice(&["linux", "windows", "other"]),
+            "Guest family, for defaults",
+        ),
+        Field::flag("tpm", "With a virtual TPM 2.0"),
+        Field::flag("secure-boot", "With Secure Boot"),
+        Field::new("user", FieldKind::Name, "Login user for the cloud image"),
+        Field::new("ssh-key", FieldKind::Path, "Public key file for that user").many(),
+        Field::new(
+            "password-file",
+            FieldKind::Path,
+            "File with the password of that user",
+        ),
+        Field::new("user-data", FieldKind::Path, "cloud-init user-data file"),
+        Field::new(
+            "hostname",
+            FieldKind::Name,
+            "Host name [default: the instance's name]",
+        ),
+        Field::new(
+            "publish",
+            FieldKind::Text,
+            "[ADDRESS:]PORT:GUESTPORT on this host; PORT 0 picks one",
+        )
+        .many(),
+        Field::new("tag", FieldKind::Name, "A tag").many(),
+        Field::new("note", FieldKind::Text, "A note"),
+        Field::new(
+            "set",
+            FieldKind::KeyValue,
+            "A field of the backend; --fields lists them",
+        )
+        .many(),
+        Field::flag("start", "Starts it once it is made"),
+        Field::flag("fields", "Lists what --set takes; makes nothing"),
+    ],
+    risk: Risk::Confirm,
+    heavy: true,
+    operations: &[Operation::Create],
+    shapes: &[("fields", Run::Read(|e, a| Box::pin(list_fields(e, a))))],
+    ..Row::new(
+        "create",
+        Group::Life,
+        "Makes an instance",
+        Run::Change(|e, a| Box::pin(create(e, a))),
+    )
+};
+
+pub(super) const ROWS: &[&Row] = &[&CREATE];
+
+/// The context that a command without a target goes to.
+pub(super) fn home(engine: &Engine, action: &Action) -> Result<String> {
+    let view = engine.fleet().view();
+    if let [context] = action.scope.contexts.as_slice() {
+        if view.context(context).is_some() {
+            return Ok(context.clone());
+        }
+        let near = nearest(context, view.contexts.iter().map(|c| c.name.as_str())).map_or_else(
+            || "See corral context list".to_owned(),
+            |n| format!("Did you mean {n}?"),
+        );
+        return Err(Error::not_found(format!(
+            "there is no context {:?}",
+            crate::model::shown(context)
+        ))
+        .remedy(near));
+    }
+    if action.scope.contexts.len() > 1 {
+        return Err(Error::invalid("one context at a time"));
+    }
+    if let Some(default) = &engine.config().settings.default_context {
+        return Ok(default.clone());
+    }
+    match view
+        .contexts
+        .iter()
+        .find(|c| c.name == "local")
+        .or(view.contexts.first())
+    {
+        Some(context) => Ok(context.name.clone()),
+        None => Err(Error::not_found("there is no context")
+            .remedy("corral context add NAME --backend KIND")),
+    }
+}
+
+/// What `--set` takes in the context on hand. Offline.
+async fn list_fields(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    let context = home(&engine, &action)?;
+    let kind = engine
+        .fleet()
+        .view()
+        .context(&context)
+        .map(|c| c.kind.clone());
+    let fields = kind
+        .as_ref()
+        .and_then(registry::find)
+        .map_or(&[][..], |info| info.create_fields);
+    let mut text = String::new();
+    for field in fields {
+        text.push_str(&format!("{}\t{}\n", field.name, field.doc));
+    }
+    if text.is_empty() {
+        text = format!("{context} takes no --set fields\n");
+    }
+    Ok(Data::new(Body::Text(text)))
+}
+
+async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let context = home(&engine, &action)?;
+    let member = engine.fleet().member(&context).ok_or_else(|| {
+        Error::not_found(format!("there is no context {context:?}"))
+            .remedy("See corral context list")
+    })?;
+    let info = registry::find(&member.spec.kind);
+    let typed = action
+        .targets
+        .first()
+        .map_or("", crate::model::Selector::as_str);
+    let name = typed.strip_prefix("name:").unwrap_or(typed).to_owned();
+    let request = request(&engine, &action, &name, info)?;
+    let id = InstanceId::new(&context, None, &name);
+    let stub = Instance::new(
+        id,
+        member.spec.kind.clone(),
+        InstanceKind::Vm,
+        State::Provisioning,
+        Timestamp::now(),
+    );
+    let prepared = prepare_all(
+        &engine,
+        vec![(Arc::new(stub), Request::Create(Box::new(request)))],
+    )
+    .await?;
+    let mut shape = Shape::of(&action)?;
+    shape.tail = format!("in {context}");
+    // The context is fixed here, so that a changed default does not change what was shown.
+    let mut action = action;
+    action.scope.contexts = vec![context];
+    finish(&engine, action, shape, prepared, Vec::new())
+}
+
+fn request(
+    engine: &Engine,
+    action: &Action,
+    name: &str,
+    info: Option<&KindInfo>,
+) -> Result<CreateRequest> {
+    let args = &action.args;
+    let source = match (args.text("image"), args.text("backing")) {
+        (Some(_), Some(_)) => {
+            return Err(Error::invalid("--image and --backing exclude each other"));
+        }
+        (Some(image), None) => DiskSource::Copy(absolute(engine, image)),
+        (None, Some(image)) => DiskSource::Backed(absolute(engine, image)),
+        (None, None) => DiskSource::Blank,
+    };
+    let cpus = args.count("cpus").unwrap_or(2);
+    let cpus = u32::try_from(cpus)
+        .ok()
+        .filter(|n| (1..=1024).contains(n))
+        .ok_or_else(|| Error::invalid(format!("--cpus: {cpus} is not between 1 and 1024")))?;
+    let memory = args.bytes("memory").unwrap_or(Bytes::gib(2));
+    if memory < Bytes::mib(16) {
+        return Err(Error::invalid(format!("--memory: {memory} is too little"))
+            .remedy("Sizes need a unit: 2G, 512M"));
+    }
+    Ok(CreateRequest {
+        name: name.to_owned(),
+        cpus,
+        memory,
+        disk_size: args.bytes("disk"),
+        source,
+        cdroms: args
+            .many("cdrom")
+            .iter()
+            .map(|path| absolute(engine, path))
+            .collect(),
+        firmware: args.text("firmware").map(|f| {
+            if f == "bios" {
+                Firmware::Bios
+            } else {
+                Firmware::Uefi
+            }
+        }),
+        os: args.text("os").map(str::to_owned),
+        tpm: args.flag("tpm"),
+        secure_boot: args.flag("secure-boot"),
+        cloud_init: cloud_init(engine, action)?,
+        publish: args
+            .many("publish")
+            .iter()
+            .map(|text| publish(text))
+            .collect::<Result<_>>()?,
+        tags: args.many("tag"),
+        note: args.text("note").map(str::to_owned),
+        start: args.flag("start"),
+        set: set(action, info)?,
+    })
+}
+
+/// A path as the backend must have it: absolute, `~` filled in.
+fn absolute(engine: &Engine, path: &str) -> String {
+    let expanded = match path.strip_prefix("~/") {
+        Some(rest) => engine.env().home.join(rest),
+        None => std::path::PathBuf::from(path),
+    };
+    std::path::absolute(&expanded)
+        .unwrap_or(expanded)
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn read_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
+    std::fs::read_to_string(absolute(engine, path)).map_err(|error| {
+        Error::invalid(format!(
+            "--{flag}: {} cannot be read: {error}",
+            crate::model::shown(path)
+        ))
+        .because(error)
+    })
+}
+
+fn cloud_init(engine: &Engine, action: &Action) -> Result<Option<CloudInit>> {
+    let args = &action.args;
+    let flags = ["user", "ssh-key", "password-file", "user-data", "hostname"];
+    if !flags.iter().any(|flag| args.has(flag)) {
+        return Ok(None);
+    }
+    let mut ssh_keys = Vec::new();
+    for path in args.many("ssh-key") {
+        let text = read_file(engine, "ssh-key", &path)?;
+        if text.contains("PRIVATE KEY") {
+            return Err(
+                Error::invalid(format!("--ssh-key: {path} is a private key"))
+                    .remedy(format!("Give {path}.pub")),
+            );
+        }
+        ssh_keys.extend(
+            text.lines()
+                .map(str::trim)
+                .filter(|l| !l.is_empty() && !l.starts_with('#'))
+                .map(str::to_owned),
+        );
+    }
+    let secret = |flag: &str| -> Result<Option<SecretText>> {
+        args.text(flag)
+            .map(|path| {
+                read_file(engine, flag, path)
+                    .map(|text| SecretText::from(text.trim_end_matches('\n').to_owned()))
+            })
+            .transpose()
+    };
+    Ok(Some(CloudInit {
+        user_data: secret("user-data")?,
+        ssh_keys,
+        user: args.text("user").map(str::to_owned),
+        password: secret("password-file")?,
+        hostname: args.text("hostname").map(str::to_owned),
+    }))
+}
+
+/// `[ADDRESS:]PORT:GUESTPORT`.
+fn publish(text: &str) -> Result<(String, u16, u16)> {
+    let bad = || {
+        Error::invalid(format!(
+            "--publish: {:?} is not [ADDRESS:]PORT:GUESTPORT",
+            crate::model::shown(text)
+        ))
+        .remedy("Write it like 2222:22 or 127.0.0.1:8080:80")
+    };
+    let (rest, guest) = text.rsplit_once(':').ok_or_else(bad)?;
+    let (address, host) = rest.rsplit_once(':').unwrap_or(("127.0.0.1", rest));
+    let address = address.trim_start_matches('[').trim_end_matches(']');
+    let guest: u16 = guest.parse().ok().filter(|p| *p > 0).ok_or_else(bad)?;
+    if address.parse::<std::net::IpAddr>().is_err() {
+        return Err(bad());
+    }
+    Ok((address.to_owned(), host.parse().map_err(|_| bad())?, guest))
+}
+
+fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>> {
+    let fields = info.map_or(&[][..], |info| info.create_fields);
+    let pairs = action.args.pairs("set");
+    for (key, value) in &pairs {
+        let Some(field) = fields.iter().find(|field| field.name == key) else {
+            let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
+            let remedy = nearest(key, known.iter().copied()).map_or_else(
+                || {
+                    format!(
+                        "It takes: {}",
+                        if known.is_empty() {
+                            "nothing".to_owned()
+                        } else {
+                            known.join(", ")
+                        }
+                    )
+                },
+                |n| format!("Did you mean {n}?"),
+            );
+            return Err(Error::invalid(format!(
+                "--set: there is no field {:?}",
+                crate::model::shown(key)
+            ))
+            .remedy(remedy));
+        };
+        read_value(field, value)?;
+    }
+    Ok(pairs)
+}

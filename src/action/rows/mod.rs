@@ -1,0 +1,59 @@
+//! The rows, one file per group of verbs.
+
+mod create;
+mod delete;
+mod dial;
+mod doctor;
+mod events;
+mod front;
+mod info;
+mod list;
+mod matrix;
+mod metrics;
+mod pause;
+mod power;
+mod protect;
+mod snapshot;
+mod tasks;
+mod wait;
+
+use std::sync::LazyLock;
+
+use super::row::Row;
+
+/// Every action that corral knows, in the order of help.
+pub fn rows() -> &'static [&'static Row] {
+    static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
+        [
+            list::ROWS,
+            info::ROWS,
+            events::ROWS,
+            metrics::ROWS,
+            wait::ROWS,
+            power::ROWS,
+            pause::ROWS,
+            create::ROWS,
+            delete::ROWS,
+            protect::ROWS,
+            snapshot::ROWS,
+            dial::ROWS,
+            tasks::ROWS,
+            doctor::ROWS,
+            matrix::ROWS,
+            front::ROWS,
+        ]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect()
+    });
+    &ROWS
+}
+
+/// The row of this name or alias.
+pub fn find(name: &str) -> Option<&'static Row> {
+    rows()
+        .iter()
+        .copied()
+        .find(|row| row.name == name || row.aliases.contains(&name))
+}

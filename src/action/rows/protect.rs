@@ -1,0 +1,107 @@
+//! `protect`: every change asks for the name.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::super::engine::Engine;
+use super::super::planner::{LocalWork, Planned, Shape, plan_local, resolve};
+use super::super::row::{Group, Risk, Row, Run, Targets};
+use crate::backend::contract::{Prepared, TaskCx};
+use crate::fleet::selector::Purpose;
+use crate::model::{Action, Error, Field, GroupNoun, Instance, Outcome, Result, Step};
+
+const PROTECT: Row = Row {
+    examples: &[
+        "protect local/web --on",
+        "protect local/web --off --confirm web",
+    ],
+    noun: GroupNoun::Instances,
+    targets: Targets::Some,
+    fields: &[
+        Field::flag("on", "Protects (default)"),
+        Field::flag("off", "Releases"),
+    ],
+    ..Row::new(
+        "protect",
+        Group::Life,
+        "Makes every change of an instance ask for its name",
+        Run::Change(|e, a| Box::pin(plan(e, a))),
+    )
+};
+
+pub(super) const ROWS: &[&Row] = &[&PROTECT];
+
+struct Protect {
+    engine: Arc<Engine>,
+    instance: Arc<Instance>,
+    on: bool,
+}
+
+async fn plan(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let off = action.args.flag("off");
+    if off && action.args.flag("on") {
+        return Err(Error::invalid("--on and --off exclude each other"));
+    }
+    let resolved = resolve(&engine, &action, Purpose::Change).await?;
+    let mut shape = Shape::of(&action)?;
+    if off {
+        shape.risk = Risk::TypeName;
+        "Release from protection:".clone_into(&mut shape.ask);
+    }
+    let works = resolved
+        .targets
+        .into_iter()
+        .map(|instance| {
+            let token = format!("{}:{}", instance.identity(), instance.protected);
+            let held = engine.protection().holds(&instance);
+            let prepared = match (off, held) {
+                (false, true) => Prepared::unchanged(token, "protected already"),
+                (true, false) if instance.protected => Prepared::refused(
+                    token,
+                    format!(
+                        "{} is protected by its context or its backend, not by corral",
+                        instance.id
+                    ),
+                    Some("Look at corral context list, or change it there".to_owned()),
+                ),
+                (true, false) => Prepared::unchanged(token, "not protected"),
+                (false, false) => Prepared::new(
+                    token,
+                    vec![
+                        Step::new("Protects it", "protect.toml: add").undo("corral protect --off"),
+                    ],
+                ),
+                (true, true) => Prepared::new(
+                    token,
+                    vec![
+                        Step::new("Releases it", "protect.toml: remove")
+                            .undo("corral protect --on"),
+                    ],
+                ),
+            };
+            let work = Protect {
+                engine: Arc::clone(&engine),
+                instance: Arc::clone(&instance),
+                on: !off,
+            };
+            (instance, prepared, Arc::new(work) as Arc<dyn LocalWork>)
+        })
+        .collect();
+    plan_local(&engine, action, shape, works)
+}
+
+#[async_trait]
+impl LocalWork for Protect {
+    async fn run(&self, _: &TaskCx, _: Prepared) -> Result<Outcome> {
+        self.engine.protection().set(&self.instance, self.on)?;
+        self.engine
+            .fleet()
+            .set_protected(self.engine.protection().identities());
+        Ok(Outcome::changed(if self.on {
+            "protected"
+        } else {
+            "released"
+        }))
+    }
+}

@@ -1,0 +1,243 @@
+//! `tasks list|show|cancel|retry` and `history`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+
+use super::super::engine::Engine;
+use super::super::planner::{LocalWork, Planned, Shape, plan_local};
+use super::super::row::{Group, Risk, Row, Run, Targets};
+use crate::backend::contract::{Prepared, TaskCx};
+use crate::model::{
+    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId, InstanceKind,
+    Kind, Outcome, Result, Selector, State, Step, TargetState, Task, TaskState,
+};
+
+const LIST: Row = Row {
+    aliases: &["tasks ls"],
+    examples: &["tasks list", "tasks list -f"],
+    fields: &[
+        Field::flag("follow", "Goes on as tasks move").short('f'),
+        Field::flag("running", "Only what still runs"),
+    ],
+    shapes: &[("follow", Run::Follow(follow))],
+    ..Row::new(
+        "tasks list",
+        Group::Work,
+        "Lists the tasks of every corral of this user",
+        Run::Read(|e, a| Box::pin(list(e, a))),
+    )
+};
+
+const SHOW: Row = Row {
+    examples: &["tasks show 20261130-051402-7f3a"],
+    noun: GroupNoun::Tasks,
+    targets: Targets::One,
+    ..Row::new(
+        "tasks show",
+        Group::Work,
+        "Shows one task with its log",
+        Run::Read(|e, a| Box::pin(show(e, a))),
+    )
+};
+
+const CANCEL: Row = Row {
+    examples: &["tasks cancel 20261130-051402-7f3a"],
+    noun: GroupNoun::Tasks,
+    targets: Targets::One,
+    risk: Risk::Confirm,
+    ..Row::new(
+        "tasks cancel",
+        Group::Work,
+        "Asks a task to stop at a safe point",
+        Run::Change(|e, a| Box::pin(cancel(e, a))),
+    )
+};
+
+const RETRY: Row = Row {
+    examples: &["tasks retry 20261130-051402-7f3a --dry-run"],
+    noun: GroupNoun::Tasks,
+    targets: Targets::One,
+    ..Row::new(
+        "tasks retry",
+        Group::Work,
+        "Runs a task again for the targets that failed",
+        Run::Change(|e, a| Box::pin(retry(e, a))),
+    )
+};
+
+const HISTORY: Row = Row {
+    examples: &["history", "history --last 5 -o json"],
+    fields: &[Field::new("last", FieldKind::Count, "So many of the newest").default("50")],
+    ..Row::new(
+        "history",
+        Group::Work,
+        "Shows what corral changed",
+        Run::Read(|e, a| Box::pin(history(e, a))),
+    )
+};
+
+pub(super) const ROWS: &[&Row] = &[&LIST, &SHOW, &CANCEL, &RETRY, &HISTORY];
+
+fn selected(engine: &Engine, action: &Action) -> Vec<Task> {
+    let running = action.args.flag("running");
+    engine
+        .board()
+        .all()
+        .into_iter()
+        .filter(|task| !running || !task.state.is_final())
+        .collect()
+}
+
+async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    Ok(Data::new(Body::Tasks(selected(&engine, &action))))
+}
+
+fn follow(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data>> {
+    // Other processes' files are looked at once a second; changes come out, repetitions do not.
+    let ticks = futures::stream::unfold((), |()| async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        Some(((), ()))
+    });
+    futures::stream::once(async {})
+        .chain(ticks)
+        .scan(Vec::new(), move |last: &mut Vec<Task>, ()| {
+            let now = selected(&engine, &action);
+            let changed: Vec<Task> = now
+                .iter()
+                .filter(|task| !last.contains(task))
+                .cloned()
+                .collect();
+            *last = now;
+            futures::future::ready(Some(changed))
+        })
+        .filter(|changed| futures::future::ready(!changed.is_empty()))
+        .map(|changed| Ok(Data::new(Body::Tasks(changed))))
+        .boxed()
+}
+
+fn named(engine: &Engine, action: &Action) -> Result<Task> {
+    let id = action.targets.first().map_or("", Selector::as_str);
+    engine.board().find(id)
+}
+
+async fn show(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    Ok(Data::new(Body::Task(Box::new(named(&engine, &action)?))))
+}
+
+async fn history(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    let last = usize::try_from(action.args.count("last").unwrap_or(50)).unwrap_or(usize::MAX);
+    let history = engine.journal().read(last)?;
+    let running: Vec<String> = engine
+        .board()
+        .all()
+        .into_iter()
+        .filter(|t| !t.state.is_final())
+        .map(|t| t.id)
+        .collect();
+    let mut entries = history.entries;
+    for entry in &mut entries {
+        // It began, has no end, and no process holds it: corral was killed.
+        if entry.ended_at.is_none() && !running.contains(&entry.task) {
+            TaskState::Interrupted.as_str().clone_into(&mut entry.state);
+        }
+    }
+    let mut data = Data::new(Body::History(entries));
+    if history.skipped > 0 {
+        data.warnings.push(format!(
+            "{} unreadable lines of the journal were skipped",
+            history.skipped
+        ));
+    }
+    Ok(data)
+}
+
+/// A task as a target of a plan.
+fn stub(task: &Task) -> Arc<Instance> {
+    let id = InstanceId::new("corral", Some("tasks"), &task.id);
+    Arc::new(Instance::new(
+        id,
+        Kind::new("corral"),
+        InstanceKind::Vm,
+        State::Running,
+        Timestamp::now(),
+    ))
+}
+
+struct Cancel {
+    engine: Arc<Engine>,
+    task: String,
+}
+
+#[async_trait]
+impl LocalWork for Cancel {
+    async fn run(&self, _: &TaskCx, _: Prepared) -> Result<Outcome> {
+        self.engine.cancel(&self.task)?;
+        Ok(Outcome::changed("asked to stop at a safe point"))
+    }
+}
+
+async fn cancel(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let task = named(&engine, &action)?;
+    let prepared = if task.state.is_final() {
+        Prepared::unchanged(
+            task.id.clone(),
+            format!("has ended already: {}", task.state.as_str()),
+        )
+    } else {
+        Prepared::new(
+            task.id.clone(),
+            vec![Step::new(
+                "Asks it to stop at a safe point",
+                format!("cancel {}", task.command),
+            )],
+        )
+    };
+    let work = Arc::new(Cancel {
+        engine: Arc::clone(&engine),
+        task: task.id.clone(),
+    });
+    let mut shape = Shape::of(&action)?;
+    "Cancel".clone_into(&mut shape.ask);
+    plan_local(&engine, action, shape, vec![(stub(&task), prepared, work)])
+}
+
+async fn retry(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let task = named(&engine, &action)?;
+    let left: Vec<Selector> = task
+        .targets
+        .iter()
+        .filter(|t| !matches!(t.state, TargetState::Done(_)))
+        .map(|t| Selector::id(&t.id))
+        .collect();
+    if left.is_empty() {
+        return Err(Error::refused(format!(
+            "nothing of task {} failed",
+            task.id
+        )));
+    }
+    let mut again = task.action.clone();
+    if !matches!(
+        super::find(&again.verb).map(|row| row.noun),
+        Some(GroupNoun::NewInstance)
+    ) {
+        again.targets = left;
+        again.scope.filter = None;
+    }
+    let row = super::super::grammar::validate(&again)?;
+    match row.shape(&again) {
+        Run::Change(change) if row.name != "tasks retry" => {
+            let mut planned = change(Arc::clone(&engine), again).await?;
+            // Submitting plans once more from this action; what it says then must be the same.
+            planned.plan.action = action;
+            Ok(planned)
+        }
+        _ => Err(Error::refused(format!(
+            "task {} cannot be run again",
+            task.id
+        ))),
+    }
+}

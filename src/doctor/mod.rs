@@ -1,0 +1,102 @@
+//! Checks of every context: the generic ones here, the rest by each backend itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+
+use crate::backend::contract::ReadCx;
+use crate::fleet::Fleet;
+use crate::model::{Check, ContextView, Health, Scope};
+
+/// What was seen of one context.
+pub struct Report {
+    /// The context.
+    pub context: ContextView,
+    /// Its checks, generic ones first.
+    pub checks: Vec<Check>,
+    /// How long all that took.
+    pub took: Duration,
+}
+
+/// Checks every context in scope at the same time, each within its own deadline.
+pub async fn run(fleet: &Arc<Fleet>, scope: &Scope) -> Vec<Report> {
+    let view = fleet.settle(scope).await;
+    let in_scope = view.contexts.iter().filter(|c| {
+        (scope.contexts.is_empty() || scope.contexts.contains(&c.name))
+            && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == c.kind.as_str()))
+    });
+    join_all(in_scope.map(|context| one(fleet, context.clone()))).await
+}
+
+async fn one(fleet: &Arc<Fleet>, context: ContextView) -> Report {
+    let begun = Instant::now();
+    let mut checks = vec![answers(&context)];
+    if let Some(member) = fleet.member(&context.name) {
+        if member.spec.secret_is_literal {
+            checks.push(
+                Check::warn("context.secret", "its secret stands in the configuration as plain text")
+                    .remedy("Keep it elsewhere: secret = { command = [...] }, { file = \"...\" } or { env = \"...\" }"),
+            );
+        }
+        let limit = Duration::from_secs(member.spec.read_timeout.unwrap_or(15));
+        let cx = ReadCx::quiet(limit);
+        match tokio::time::timeout(limit, member.backend.doctor(&cx)).await {
+            Ok(found) => checks.extend(found),
+            Err(_) if context.health.is_ok() => checks.push(Check::fail(
+                "context.doctor",
+                format!("its checks did not end within {} s", limit.as_secs()),
+            )),
+            // That it does not answer was said already.
+            Err(_) => {}
+        }
+    }
+    Report {
+        context,
+        checks,
+        took: begun.elapsed(),
+    }
+}
+
+/// Health only on positive evidence.
+fn answers(context: &ContextView) -> Check {
+    let fail = |message: String, remedy: &Option<String>, configured: bool| {
+        let check = if configured {
+            Check::fail("context.answers", message)
+        } else {
+            Check::warn("context.answers", message)
+        };
+        match remedy {
+            Some(remedy) => check.remedy(remedy.clone()),
+            None => check,
+        }
+    };
+    match &context.health {
+        Health::Ok if context.hidden.unwrap_or(0) > 0 => Check::fail(
+            "context.answers",
+            format!(
+                "answers, but hides {} instances from these credentials",
+                context.hidden.unwrap_or(0)
+            ),
+        ),
+        Health::Ok if !context.complete => Check::warn(
+            "context.answers",
+            format!("answers, but only in part: {} instances", context.count),
+        ),
+        Health::Ok => {
+            let took = context
+                .latency_ms
+                .map_or_else(String::new, |ms| format!(" in {ms} ms"));
+            Check::ok(
+                "context.answers",
+                format!("answers{took}: {} instances", context.count),
+            )
+        }
+        Health::Connecting => fail("has not answered".to_owned(), &None, context.configured),
+        Health::Stale(e) | Health::Failed(e) | Health::LoginNeeded(e) => fail(
+            e.message.clone(),
+            &e.remedy,
+            context.configured || context.answered_at.is_some(),
+        ),
+    }
+}
