@@ -4,7 +4,10 @@
 //! [`doctor`] · [`action`] · the fronts [`cli`] and [`tui`]. `ARCHITECTURE.md` has the picture;
 //! `tests/edges.rs` holds the edges.
 
+pub mod action;
 pub mod backend;
 pub mod config;
+pub mod doctor;
+pub mod fleet;
 pub mod link;
 pub mod model;

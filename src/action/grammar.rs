@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::row::{Row, Targets};
 use super::rows::{find, rows};
+pub use crate::config::nearest;
 use crate::model::{
     Action, Bytes, Consent, Error, Field, FieldKind, GroupNoun, Result, Selector, parse_duration,
     print_duration, shown,
@@ -680,15 +681,6 @@ pub fn validate(action: &Action) -> Result<&'static Row> {
     }
     check_targets(row, action)?;
     Ok(row)
-}
-
-/// The candidate that a misspelt word most likely means.
-pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
-        .filter(|(score, _)| *score > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
 }
 
 #[cfg(test)]
