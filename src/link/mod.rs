@@ -1,5 +1,6 @@
 //! How bytes reach anything. Sockets, processes and HTTP clients live only here.
 
+pub mod child;
 pub mod dial;
 pub mod duplex;
 pub mod tls;

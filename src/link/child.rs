@@ -1,0 +1,253 @@
+//! Child processes: argv, never a shell; bounded output; ended with their group at the deadline.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::process::Command;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{Error, Result};
+
+/// Output beyond this is read and dropped: no tool that corral asks says more of use, and a
+/// runaway child must not fill memory.
+const OUTPUT: usize = 4 << 20;
+
+/// A command line.
+#[derive(Clone, Debug)]
+pub struct Cmd {
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Cmd {
+    /// `program` without arguments.
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.args
+            .extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// One more environment variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// The program's name, for messages.
+    pub fn name(&self) -> String {
+        self.program
+            .file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+
+    /// As it would be typed, for plans; not for a shell to run.
+    pub fn shown(&self) -> String {
+        let mut words = vec![self.name()];
+        words.extend(self.args.iter().map(|arg| {
+            let text = arg.to_string_lossy();
+            if text.is_empty() || text.contains(char::is_whitespace) {
+                format!("'{text}'")
+            } else {
+                text.into_owned()
+            }
+        }));
+        words.join(" ")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .envs(self.env.iter().map(|(k, v)| (k, v)))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own: Ctrl-C at corral's terminal is corral's to answer, and a
+            // background group cannot read from the terminal.
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// What a child left.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output, at most 4 MiB.
+    pub stdout: Vec<u8>,
+    /// Its standard error, at most 4 MiB.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// Standard output as text; what is not UTF-8 is replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The first telling line of standard error.
+    pub fn complaint(&self) -> String {
+        let text = String::from_utf8_lossy(&self.stderr);
+        let line = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+            .unwrap_or("it said nothing");
+        crate::model::shown(line).into_owned()
+    }
+}
+
+/// Runs a child to its end and gives back whatever it left.
+///
+/// # Errors
+/// `NotFound` when it cannot be started, `TimedOut` when the deadline passed (it is ended then).
+pub async fn run(cmd: &Cmd, limit: Duration) -> Result<Output> {
+    run_cancellable(cmd, Some(limit), &CancellationToken::new()).await
+}
+
+/// Runs a child that may take long, until its end or until it is cancelled.
+///
+/// # Errors
+/// As [`run`]; `Refused` when cancelled (it is ended then).
+pub async fn run_cancellable(
+    cmd: &Cmd,
+    limit: Option<Duration>,
+    cancel: &CancellationToken,
+) -> Result<Output> {
+    let name = cmd.name();
+    let mut child = cmd.command().spawn().map_err(|error| {
+        Error::not_found(format!("{name} cannot be started: {error}")).because(error)
+    })?;
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(rustix::process::Pid::from_raw);
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let work = async {
+        let (stdout, stderr, status) = tokio::join!(collect(stdout), collect(stderr), child.wait());
+        status.map(|status| Output {
+            status,
+            stdout,
+            stderr,
+        })
+    };
+    let timeout = async {
+        match limit {
+            Some(limit) => tokio::time::sleep(limit).await,
+            None => std::future::pending().await,
+        }
+    };
+    let failure = tokio::select! {
+        output = work => return output.map_err(|e| Error::backend(format!("{name}: {e}")).because(e)),
+        () = timeout => Error::timed_out(format!("{name} did not end within {} s", limit.unwrap_or_default().as_secs())),
+        () = cancel.cancelled() => Error::refused("cancelled"),
+    };
+    if let Some(group) = group {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.wait().await;
+    Err(failure)
+}
+
+/// Like [`run`], and an exit code other than 0 is an error that quotes the child.
+pub async fn run_ok(cmd: &Cmd, limit: Duration) -> Result<Output> {
+    let output = run(cmd, limit).await?;
+    check(cmd, output)
+}
+
+/// An exit code other than 0 as an error that quotes the child.
+pub fn check(cmd: &Cmd, output: Output) -> Result<Output> {
+    if output.status.success() {
+        return Ok(output);
+    }
+    Err(Error::backend(format!(
+        "{}: {}",
+        cmd.name(),
+        output.complaint()
+    )))
+}
+
+async fn collect(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let Some(mut pipe) = pipe else {
+        return Vec::new();
+    };
+    let mut kept = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match pipe.read(&mut buffer).await {
+            Ok(0) | Err(_) => return kept,
+            Ok(n) => {
+                let room = OUTPUT.saturating_sub(kept.len()).min(n);
+                kept.extend_from_slice(&buffer[..room]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ErrorKind;
+
+    #[tokio::test]
+    async fn says_what_the_child_said() {
+        let cmd = Cmd::new("/bin/sh")
+            .arg("-c")
+            .arg("echo out; echo 'no\u{1b}[2J good' >&2; exit 3");
+        let output = run(&cmd, Duration::from_secs(20)).await.unwrap();
+        assert_eq!(output.text(), "out\n");
+        let error = run_ok(&cmd, Duration::from_secs(20)).await.unwrap_err();
+        assert_eq!(error.message, "sh: no\\x1b[2J good");
+    }
+
+    #[tokio::test]
+    async fn a_hanging_child_ends_with_its_group() {
+        let cmd = Cmd::new("/bin/sh").arg("-c").arg("sleep 1000 & wait");
+        let error = run(&cmd, Duration::from_millis(200)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn req_33_children_speak_one_language_and_output_is_bounded() {
+        let cmd = Cmd::new("/bin/sh")
+            .arg("-c")
+            .arg("echo $LC_ALL; head -c 9000000 /dev/zero");
+        let output = run(&cmd, Duration::from_secs(60)).await.unwrap();
+        assert!(output.stdout.starts_with(b"C\n"));
+        assert_eq!(output.stdout.len(), OUTPUT);
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_named() {
+        let error = run(&Cmd::new("/nonexistent/tool"), Duration::from_secs(5))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        assert!(error.message.contains("tool"));
+    }
+}
