@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod backend;
+pub mod cli;
 pub mod config;
 pub mod doctor;
 pub mod fleet;

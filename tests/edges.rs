@@ -2,6 +2,8 @@
 //! processes, and where a kind's word may stand. Works on tokens, so that a path inside a function
 //! body or a macro counts as much as a `use` line; proves itself on planted violations.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -99,14 +101,20 @@ fn is_test_attribute(tokens: &TokenStream) -> bool {
 fn end_of_item(tokens: &[TokenTree], mut at: usize, scan: &mut Scan) -> usize {
     let mut is_use = false;
     let mut module = None;
+    let mut file: Option<String> = None;
     while let Some(token) = tokens.get(at) {
         match token {
             TokenTree::Ident(word) if word == "use" => is_use = true,
             TokenTree::Ident(word) if word == "mod" => {
                 module = tokens.get(at + 1).map(ToString::to_string);
             }
+            // `#[path = "x_tests.rs"]` before the module.
+            TokenTree::Group(group) if group.stream().to_string().starts_with("path =") => {
+                let text = group.stream().to_string();
+                file = text.split('"').nth(1).map(|f| format!("@{f}"));
+            }
             TokenTree::Punct(p) if p.as_char() == ';' => {
-                scan.test_files.extend(module);
+                scan.test_files.extend(file.or(module));
                 return at + 1;
             }
             TokenTree::Group(group) if group.delimiter() == Delimiter::Brace && !is_use => {
@@ -365,6 +373,11 @@ fn the_floors_hold() {
             _ => file.with_extension(""),
         };
         for module in &scan.test_files {
+            if let Some(path) = module.strip_prefix('@') {
+                // Relative to the folder the file itself is in.
+                test_files.insert(file.parent().unwrap().join(path));
+                continue;
+            }
             test_files.insert(folder.join(module).with_extension("rs"));
             test_files.insert(folder.join(module).join("mod.rs"));
         }

@@ -25,9 +25,7 @@ pub fn gate(risk: Risk, verb: &str, targets: &[TargetPlan], relaxed: bool) -> Ga
     if wanted == Risk::Free && count >= 2 {
         wanted = Risk::Confirm;
     }
-    if wanted >= Risk::Confirm
-        && (protected || count > MANY || contexts.len() > 1 || (risk == Risk::Free && count > MANY))
-    {
+    if wanted >= Risk::Confirm && (protected || count > MANY || contexts.len() > 1) {
         wanted = if risk == Risk::Free && count <= MANY && !protected {
             Risk::Confirm
         } else {

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use crate::backend::contract::ReadCx;
 use crate::fleet::Fleet;
 use crate::model::{Check, ContextView, Health, Scope};
 
@@ -40,7 +39,7 @@ async fn one(fleet: &Arc<Fleet>, context: ContextView) -> Report {
             );
         }
         let limit = Duration::from_secs(member.spec.read_timeout.unwrap_or(15));
-        let cx = ReadCx::quiet(limit);
+        let cx = fleet.read_cx(&context.name);
         match tokio::time::timeout(limit, member.backend.doctor(&cx)).await {
             Ok(found) => checks.extend(found),
             Err(_) if context.health.is_ok() => checks.push(Check::fail(

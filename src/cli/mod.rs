@@ -1,0 +1,5 @@
+//! The command line: words in, answers out.
+
+pub mod exit;
+pub mod render;
+pub mod schema;
