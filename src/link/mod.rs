@@ -3,6 +3,8 @@
 pub mod child;
 pub mod dial;
 pub mod duplex;
+pub mod lines;
+pub mod qmp;
 pub mod tls;
 pub mod trust;
 pub mod x509;
