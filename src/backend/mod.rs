@@ -3,4 +3,5 @@
 //! Adding a kind: one folder here and one line in [`registry`].
 
 pub mod contract;
+pub mod qemu;
 pub mod registry;

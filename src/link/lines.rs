@@ -22,7 +22,10 @@ pub async fn read_line(
         let end = buffer.iter().position(|byte| *byte == b'\n');
         let take = end.unwrap_or(buffer.len());
         if partial.len() + take > most {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line without end"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "a line without end",
+            ));
         }
         partial.extend_from_slice(&buffer[..take]);
         read.consume(end.map_or(take, |at| at + 1));

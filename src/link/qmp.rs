@@ -56,7 +56,10 @@ impl Qmp {
         let stream = tokio::time::timeout_at(until, UnixStream::connect(path))
             .await
             .map_err(|_| silent(who))?
-            .map_err(|error| Error::unreachable(format!("{who}: nobody answers at its monitor: {error}")).because(error))?;
+            .map_err(|error| {
+                Error::unreachable(format!("{who}: nobody answers at its monitor: {error}"))
+                    .because(error)
+            })?;
         let (read, write) = stream.into_split();
         let mut qmp = Self {
             read: BufReader::new(read),
@@ -68,12 +71,17 @@ impl Qmp {
             version: String::new(),
         };
         let greeting = qmp.line(until).await?;
-        let version = greeting
-            .pointer("/QMP/version/qemu")
-            .ok_or_else(|| Error::backend(format!("{who}: what listens at its monitor speaks no QMP")))?;
+        let version = greeting.pointer("/QMP/version/qemu").ok_or_else(|| {
+            Error::backend(format!("{who}: what listens at its monitor speaks no QMP"))
+        })?;
         let part = |name: &str| version.get(name).and_then(number).unwrap_or(0);
         qmp.version = format!("{}.{}.{}", part("major"), part("minor"), part("micro"));
-        qmp.execute("qmp_capabilities", Value::Null, until.saturating_duration_since(Instant::now())).await?;
+        qmp.execute(
+            "qmp_capabilities",
+            Value::Null,
+            until.saturating_duration_since(Instant::now()),
+        )
+        .await?;
         Ok(qmp)
     }
 
@@ -81,7 +89,12 @@ impl Qmp {
     ///
     /// # Errors
     /// `Backend` with QEMU's own words, `TimedOut`, or `Unreachable` when the process went away.
-    pub async fn execute(&mut self, command: &str, arguments: Value, limit: Duration) -> Result<Value> {
+    pub async fn execute(
+        &mut self,
+        command: &str,
+        arguments: Value,
+        limit: Duration,
+    ) -> Result<Value> {
         let until = Instant::now() + limit;
         self.next += 1;
         let id = self.next;
@@ -100,17 +113,31 @@ impl Qmp {
         loop {
             let mut reply = self.line(until).await?;
             // An answer to a command whose deadline had passed is not ours.
-            if reply.get("id").and_then(Value::as_u64).is_some_and(|other| other != id) {
+            if reply
+                .get("id")
+                .and_then(Value::as_u64)
+                .is_some_and(|other| other != id)
+            {
                 continue;
             }
             if let Some(result) = reply.get_mut("return") {
                 return Ok(result.take());
             }
             if let Some(error) = reply.get("error") {
-                let said = error.get("desc").and_then(Value::as_str).unwrap_or("it gave no reason");
-                return Err(Error::backend(format!("{}: {command}: {}", self.who, crate::model::shown(said))));
+                let said = error
+                    .get("desc")
+                    .and_then(Value::as_str)
+                    .unwrap_or("it gave no reason");
+                return Err(Error::backend(format!(
+                    "{}: {command}: {}",
+                    self.who,
+                    crate::model::shown(said)
+                )));
             }
-            return Err(Error::backend(format!("{}: {command}: an answer without a result", self.who)));
+            return Err(Error::backend(format!(
+                "{}: {command}: an answer without a result",
+                self.who
+            )));
         }
     }
 
@@ -157,12 +184,17 @@ impl Qmp {
             Ok(Ok(None)) => return Err(self.lost(None)),
             Ok(Ok(Some(line))) => line,
         };
-        serde_json::from_slice(&line)
-            .map_err(|error| Error::backend(format!("{}: its monitor sent no JSON: {error}", self.who)).because(error))
+        serde_json::from_slice(&line).map_err(|error| {
+            Error::backend(format!("{}: its monitor sent no JSON: {error}", self.who))
+                .because(error)
+        })
     }
 
     fn lost(&self, why: Option<&std::io::Error>) -> Error {
-        let why = why.map_or_else(|| "it closed the connection".to_owned(), ToString::to_string);
+        let why = why.map_or_else(
+            || "it closed the connection".to_owned(),
+            ToString::to_string,
+        );
         Error::unreachable(format!("{}: its monitor went away: {why}", self.who))
     }
 }
@@ -180,7 +212,9 @@ fn as_event(message: &Value) -> Option<QmpEvent> {
     Some(QmpEvent {
         name,
         data: message.get("data").cloned().unwrap_or(Value::Null),
-        seconds: message.pointer("/timestamp/seconds").and_then(Value::as_i64),
+        seconds: message
+            .pointer("/timestamp/seconds")
+            .and_then(Value::as_i64),
     })
 }
 
@@ -192,7 +226,8 @@ mod tests {
     use super::*;
     use crate::model::ErrorKind;
 
-    const GREETING: &str = r#"{"QMP":{"version":{"qemu":{"micro":22,"minor":"2","major":7}},"capabilities":[]}}"#;
+    const GREETING: &str =
+        r#"{"QMP":{"version":{"qemu":{"micro":22,"minor":"2","major":7}},"capabilities":[]}}"#;
 
     /// A peer that sends `first`, then for each line it gets the next of `answers` as it stands.
     async fn peer(first: &str, answers: &[&str]) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -232,7 +267,10 @@ mod tests {
         .await;
         let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
         assert_eq!(qmp.version, "7.2.22");
-        let status = qmp.execute("query-status", Value::Null, LONG).await.unwrap();
+        let status = qmp
+            .execute("query-status", Value::Null, LONG)
+            .await
+            .unwrap();
         assert_eq!(status["status"], "paused");
         let event = qmp.event(SOON).await.unwrap().unwrap();
         assert_eq!((event.name.as_str(), event.seconds), ("STOP", Some(5)));
@@ -243,14 +281,20 @@ mod tests {
     async fn a_hanging_peer_is_given_up() {
         let (_dir, path) = peer(GREETING, &[OK]).await;
         let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
-        let error = qmp.execute("query-status", Value::Null, SOON).await.unwrap_err();
+        let error = qmp
+            .execute("query-status", Value::Null, SOON)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind, ErrorKind::TimedOut);
     }
 
     #[tokio::test]
     async fn a_late_answer_is_not_taken_for_the_next_one() {
-        let (_dir, path) =
-            peer(GREETING, &[OK, "", "{\"return\":1,\"id\":2}\n{\"return\":2,\"id\":3}\n"]).await;
+        let (_dir, path) = peer(
+            GREETING,
+            &[OK, "", "{\"return\":1,\"id\":2}\n{\"return\":2,\"id\":3}\n"],
+        )
+        .await;
         let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
         assert!(qmp.execute("a", Value::Null, SOON).await.is_err());
         assert_eq!(qmp.execute("b", Value::Null, LONG).await.unwrap(), 2);
@@ -267,16 +311,28 @@ mod tests {
             (GREETING, "{\"error\":{\"desc\":5},\"id\":1}\n"),
         ] {
             let (_dir, path) = peer(first, &[answer]).await;
-            assert!(Qmp::connect(&path, "vm", SOON).await.is_err(), "{first} {answer}");
+            assert!(
+                Qmp::connect(&path, "vm", SOON).await.is_err(),
+                "{first} {answer}"
+            );
         }
-        let error = Qmp::connect(Path::new("/nonexistent/qmp.sock"), "vm", SOON).await.err().unwrap();
+        let error = Qmp::connect(Path::new("/nonexistent/qmp.sock"), "vm", SOON)
+            .await
+            .err()
+            .unwrap();
         assert_eq!(error.kind, ErrorKind::Unreachable);
     }
 
     #[tokio::test]
     async fn the_peers_words_are_quoted_without_control_characters() {
-        let (_dir, path) =
-            peer(GREETING, &[OK, "{\"error\":{\"class\":\"GenericError\",\"desc\":\"bad \\u001b[2J\"},\"id\":2}\n"]).await;
+        let (_dir, path) = peer(
+            GREETING,
+            &[
+                OK,
+                "{\"error\":{\"class\":\"GenericError\",\"desc\":\"bad \\u001b[2J\"},\"id\":2}\n",
+            ],
+        )
+        .await;
         let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
         let error = qmp.execute("x", Value::Null, LONG).await.unwrap_err();
         assert_eq!(error.message, "vm: x: bad \\x1b[2J");

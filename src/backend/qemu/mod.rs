@@ -1,0 +1,5 @@
+//! QEMU on this machine, without any daemon: corral owns the processes.
+
+pub mod definition;
+mod merge;
+pub mod store;

@@ -1,0 +1,420 @@
+//! The folders of all VMs: `<data>/vms/<name>/vm.toml` with the disks beside it.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use super::definition::{Definition, FORMAT, folder_name, name_of_folder};
+use super::merge::merged;
+use crate::model::{Dirs, Error, Result, shown};
+
+/// The file that makes a folder a VM.
+pub const DEFINITION: &str = "vm.toml";
+
+/// Longest definition that is read: a real one has 2 KiB, and a file that something else grew
+/// must not fill memory.
+const LONGEST: u64 = 1 << 20;
+
+/// Where the definitions are.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// One folder below the store's root.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The VM's name.
+    pub name: String,
+    /// Its definition, or why it cannot be read.
+    pub definition: Result<Definition>,
+}
+
+impl Store {
+    /// The store below the data directory. Does no I/O.
+    pub fn open(dirs: &Dirs) -> Self {
+        Self {
+            root: dirs.data.join("vms"),
+        }
+    }
+
+    /// `<data>/vms`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Every VM, by name. Folders that no corral would make, and folders without a definition
+    /// (an unfinished create, found by doctor), are left out.
+    ///
+    /// # Errors
+    /// When the root itself cannot be read; a missing one is empty.
+    pub fn list(&self) -> Result<Vec<Entry>> {
+        let mut entries: Vec<Entry> = self
+            .folders()?
+            .into_iter()
+            .filter(|name| {
+                self.file(name)
+                    .is_ok_and(|file| fs::symlink_metadata(file).is_ok())
+            })
+            .map(|name| Entry {
+                definition: self.load(&name),
+                name,
+            })
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    /// The names of all folders, with a definition or without.
+    pub fn folders(&self) -> Result<Vec<String>> {
+        let entries = match fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io("read", &self.root, e)),
+        };
+        Ok(entries
+            .filter_map(std::result::Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter_map(|entry| name_of_folder(entry.file_name().to_str()?))
+            .collect())
+    }
+
+    /// The VM's folder, whether it is there or not.
+    ///
+    /// # Errors
+    /// `Invalid` for a name that no VM can have.
+    pub fn dir(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.root.join(folder_name(name)?))
+    }
+
+    fn file(&self, name: &str) -> Result<PathBuf> {
+        Ok(self.dir(name)?.join(DEFINITION))
+    }
+
+    /// Whether a VM or a half-made one has this name.
+    pub fn taken(&self, name: &str) -> Result<bool> {
+        Ok(fs::symlink_metadata(self.dir(name)?).is_ok())
+    }
+
+    /// One definition.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` with file, line and column for what was edited wrongly.
+    pub fn load(&self, name: &str) -> Result<Definition> {
+        let file = self.file(name)?;
+        let text = read(&file, name)?;
+        let definition = parse(&file, &text)?;
+        if definition.name != name {
+            return Err(Error::invalid(format!(
+                "{}: the name in it is \"{}\", but its folder is that of \"{}\"",
+                file.display(),
+                shown(&definition.name),
+                shown(name)
+            ))
+            .remedy("Make the two equal."));
+        }
+        Ok(definition.rebased(&self.dir(name)?, false))
+    }
+
+    /// Writes a definition into its folder, whole or not at all. Comments and keys that this
+    /// corral does not know stay as they are.
+    ///
+    /// # Errors
+    /// `Refused` for a definition that a newer corral wrote.
+    pub fn save(&self, definition: &Definition) -> Result<()> {
+        let dir = self.dir(&definition.name)?;
+        let file = dir.join(DEFINITION);
+        let old = match read(&file, &definition.name) {
+            Ok(text) => Some(text),
+            Err(e) if e.kind == crate::model::ErrorKind::NotFound => None,
+            Err(e) => return Err(e),
+        };
+        // The file decides: someone may have written a newer one since it was loaded.
+        let newer = match &old {
+            Some(text) => parse(&file, text)?.readonly_reason(),
+            None => definition.readonly_reason(),
+        };
+        if let Some(why) = newer.or_else(|| definition.readonly_reason()) {
+            return Err(Error::refused(why).remedy("Use the newer corral."));
+        }
+        make_dir(&self.root)?;
+        make_dir(&dir)?;
+        let fresh = definition.clone().rebased(&dir, true).to_toml()?;
+        let text = match old {
+            Some(old) => merged(&old, &fresh)
+                .map_err(|e| Error::invalid(format!("{}: {e}", file.display())))?,
+            None => fresh,
+        };
+        write_whole(&file, text.as_bytes())
+    }
+
+    /// What must still hold when a plan runs: the content of the definition, without layout.
+    pub fn hash(definition: &Definition) -> String {
+        let text = definition.to_toml().unwrap_or_default();
+        let digest = Sha256::digest(text.as_bytes());
+        digest
+            .iter()
+            .take(8)
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+
+    /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium.
+    pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
+        let wanted = real(file);
+        Ok(self
+            .list()?
+            .into_iter()
+            .filter(|entry| entry.name != name)
+            .filter_map(|entry| entry.definition.ok())
+            .filter(|other| files(other).any(|path| real(path) == wanted))
+            .map(|other| other.name)
+            .collect())
+    }
+}
+
+/// Every file that a definition names.
+pub fn files(definition: &Definition) -> impl Iterator<Item = &Path> {
+    let disks = definition
+        .disks
+        .iter()
+        .flat_map(|disk| std::iter::once(&disk.path).chain(&disk.backing));
+    let media = definition.cdroms.iter().flat_map(|medium| &medium.path);
+    disks
+        .chain(media)
+        .chain(&definition.firmware.vars)
+        .map(PathBuf::as_path)
+}
+
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn parse(file: &Path, text: &str) -> Result<Definition> {
+    match toml::from_str(text) {
+        Ok(definition) => Ok(definition),
+        Err(e) => {
+            let format = text
+                .parse::<toml::Table>()
+                .ok()
+                .and_then(|table| table.get("format")?.as_integer())
+                .unwrap_or_default();
+            if format > i64::from(FORMAT) {
+                return Err(Error::invalid(format!(
+                    "{} was written by a newer corral (format {format}) and cannot be read by this one",
+                    file.display()
+                ))
+                .remedy("Use the newer corral."));
+            }
+            let (line, column) = position(text, e.span().map_or(0, |span| span.start));
+            Err(Error::invalid(format!(
+                "{}:{line}:{column}: {}",
+                file.display(),
+                shown(e.message().trim())
+            ))
+            .remedy("Mend that line in an editor; the rest of the fleet works."))
+        }
+    }
+}
+
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+    (line, column)
+}
+
+/// Reads a definition: a plain file that this user or root owns, since it decides what is run.
+fn read(file: &Path, name: &str) -> Result<String> {
+    let meta = match fs::metadata(file) {
+        Ok(meta) => meta,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(
+                Error::not_found(format!("there is no VM called \"{}\"", shown(name)))
+                    .remedy("List them: corral list"),
+            );
+        }
+        Err(e) => return Err(io("read", file, e)),
+    };
+    let me = rustix::process::geteuid().as_raw();
+    if meta.uid() != me && meta.uid() != 0 {
+        return Err(Error::refused(format!(
+            "{} belongs to another user (uid {})",
+            file.display(),
+            meta.uid()
+        ))
+        .remedy(format!("If it is yours: chown {me} '{}'", file.display())));
+    }
+    if !meta.is_file() || meta.len() > LONGEST {
+        return Err(Error::invalid(format!(
+            "{} is not a definition",
+            file.display()
+        )));
+    }
+    fs::read_to_string(file).map_err(|e| io("read", file, e))
+}
+
+/// Makes a folder that only this user can enter.
+pub(super) fn make_dir(dir: &Path) -> Result<()> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|e| io("make", dir, e))
+}
+
+/// Writes a file (0600) whole or not at all: a new one beside it, synced, then renamed over it.
+pub(super) fn write_whole(file: &Path, content: &[u8]) -> Result<()> {
+    let mut new = file.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let written = (|| {
+        let _ = fs::remove_file(&new);
+        let mut out = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)?;
+        out.write_all(content)?;
+        out.sync_all()?;
+        fs::rename(&new, file)?;
+        // The rename itself is only lasting once the folder is synced.
+        fs::File::open(file.parent().unwrap_or(Path::new(".")))?.sync_all()
+    })();
+    written.map_err(|e| {
+        let _ = fs::remove_file(&new);
+        io("write", file, e)
+    })
+}
+
+/// A file operation that failed, with the remedy for the commonest causes.
+pub(super) fn io(what: &str, path: &Path, error: std::io::Error) -> Error {
+    use std::io::ErrorKind as K;
+    let message = format!("cannot {what} {}: {error}", path.display());
+    let remedy = match error.kind() {
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Some(format!(
+            "Free some space: df -h '{}'",
+            path.parent().unwrap_or(path).display()
+        )),
+        K::PermissionDenied => Some(format!("Look at: ls -ld '{}'", path.display())),
+        K::ReadOnlyFilesystem => Some("The file system is mounted read-only.".to_owned()),
+        _ => None,
+    };
+    let error = Error::backend(message).because(error);
+    match remedy {
+        Some(remedy) => error.remedy(remedy),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::tests::sample;
+    use super::*;
+    use crate::model::ErrorKind;
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(dir.path()));
+        (dir, store)
+    }
+
+    #[test]
+    fn comes_back_as_it_was_written() {
+        let (_keep, store) = store();
+        let vm = sample("my vm", &store.dir("my vm").unwrap());
+        store.save(&vm).unwrap();
+        assert_eq!(store.load("my vm").unwrap(), vm);
+        let file = store.dir("my vm").unwrap().join(DEFINITION);
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains("path = \"disk0.qcow2\"") && text.contains("memory = \"256M\""));
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(file.parent().unwrap()).unwrap().mode() & 0o777,
+            0o700
+        );
+        assert_eq!(store.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn hand_edits_stay_and_mistakes_are_located() {
+        let (_keep, store) = store();
+        let mut vm = sample("web", &store.dir("web").unwrap());
+        vm.note = Some("old".into());
+        store.save(&vm).unwrap();
+        let file = store.dir("web").unwrap().join(DEFINITION);
+        let text = fs::read_to_string(&file).unwrap();
+        let text = format!("# mine\nflavour = \"x\"\n{text}").replace(
+            "bus = \"virtio\"",
+            "bus = \"virtio\" # fast\ncache = \"none\"",
+        );
+        fs::write(&file, &text).unwrap();
+        let mut vm = store.load("web").unwrap();
+        vm.cpus = 3;
+        vm.note = None;
+        store.save(&vm).unwrap();
+        let after = fs::read_to_string(&file).unwrap();
+        for kept in ["# mine", "flavour = \"x\"", "cache = \"none\"", "cpus = 3"] {
+            assert!(after.contains(kept), "{kept} in\n{after}");
+        }
+        assert!(!after.contains("note"));
+        fs::write(&file, after.replace("cpus = 3", "cpus = \"three\"")).unwrap();
+        let error = store.load("web").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(
+            error.message.contains("vm.toml:6:8: invalid type"),
+            "{error}"
+        );
+        assert!(store.save(&vm).is_err());
+        assert!(store.list().unwrap()[0].definition.is_err());
+    }
+
+    #[test]
+    fn a_newer_format_is_looked_at_only() {
+        let (_keep, store) = store();
+        let vm = sample("web", &store.dir("web").unwrap());
+        store.save(&vm).unwrap();
+        let file = store.dir("web").unwrap().join(DEFINITION);
+        let text = fs::read_to_string(&file)
+            .unwrap()
+            .replace("format = 1", "format = 2");
+        fs::write(&file, &text).unwrap();
+        let newer = store.load("web").unwrap();
+        assert!(newer.readonly_reason().is_some());
+        assert_eq!(store.save(&vm).unwrap_err().kind, ErrorKind::Refused);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        fs::write(&file, "format = 7\nname = 3\n").unwrap();
+        assert!(
+            store
+                .load("web")
+                .unwrap_err()
+                .message
+                .contains("newer corral")
+        );
+    }
+
+    #[test]
+    fn odd_folders_do_no_harm() {
+        let (_keep, store) = store();
+        make_dir(&store.root().join("no vm here")).unwrap();
+        make_dir(&store.root().join("empty")).unwrap();
+        make_dir(&store.root().join("dir").join(DEFINITION)).unwrap();
+        let vm = sample("a", &store.dir("a").unwrap());
+        store.save(&vm).unwrap();
+        fs::create_dir_all(store.dir("b").unwrap()).unwrap();
+        fs::copy(
+            store.dir("a").unwrap().join(DEFINITION),
+            store.dir("b").unwrap().join(DEFINITION),
+        )
+        .unwrap();
+        let list = store.list().unwrap();
+        let seen: Vec<_> = list
+            .iter()
+            .map(|e| (e.name.as_str(), e.definition.is_ok()))
+            .collect();
+        assert_eq!(seen, [("a", true), ("b", false), ("dir", false)]);
+    }
+}
