@@ -1,5 +1,6 @@
 //! One action layer for every front: rows, grammar, plans, the engine, tasks and the journal.
 
+pub mod contexts;
 pub mod engine;
 pub mod envelope;
 pub mod grammar;
@@ -12,6 +13,7 @@ pub mod request;
 pub mod row;
 pub mod rows;
 mod runner;
+pub mod secrets;
 pub mod session;
 pub mod task;
 pub mod waiting;

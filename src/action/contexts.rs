@@ -1,0 +1,178 @@
+//! From configuration and discovery to the members of a fleet.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+
+use super::secrets::Secrets;
+use crate::backend::contract::{Backend, Env, KindInfo, ReadCx};
+use crate::backend::registry::{self, KINDS};
+use crate::config::{ContextEntry, Loaded};
+use crate::fleet::Member;
+use crate::model::{
+    Check, ContextSpec, Detail, Error, Facts, Field, Instance, InstanceId, Inventory, Kind,
+    Operation, Result, Secret, SecretText, Support,
+};
+
+/// The kinds as [`crate::config::load`] wants them.
+pub fn config_kinds() -> Vec<(&'static str, &'static [Field])> {
+    KINDS
+        .iter()
+        .map(|info| (info.id, info.context_fields))
+        .collect()
+}
+
+/// Opens every enabled context: the configured ones in file order, then those found here.
+/// One that cannot be opened is a member all the same, and says why.
+pub async fn open(
+    loaded: &Loaded,
+    env: &Arc<Env>,
+    secrets: &Secrets,
+    discover: bool,
+) -> Vec<Member> {
+    let found = if discover {
+        discovered(loaded, env)
+    } else {
+        Vec::new()
+    };
+    let configured = loaded.contexts.iter().filter(|entry| entry.enabled);
+    let opened = configured.map(|entry| open_entry(entry, &found, env, secrets));
+    let mut members: Vec<Member> = join_all(opened).await;
+    for spec in found {
+        let named = loaded.contexts.iter().any(|entry| entry.name == spec.name);
+        let twice = members
+            .iter()
+            .any(|member| member.spec.kind == spec.kind && member.spec.fields == spec.fields);
+        if named || twice {
+            continue;
+        }
+        members.push(open_spec(spec, env));
+    }
+    members
+}
+
+/// What discovery finds, for the kinds that are wanted. Looks only at this machine.
+pub fn discovered(loaded: &Loaded, env: &Env) -> Vec<ContextSpec> {
+    KINDS
+        .iter()
+        .filter(|info| loaded.settings.discover.wants(info.id))
+        .flat_map(|info| (info.discover)(env).contexts)
+        .collect()
+}
+
+async fn open_entry(
+    entry: &ContextEntry,
+    found: &[ContextSpec],
+    env: &Arc<Env>,
+    secrets: &Secrets,
+) -> Member {
+    let mut spec = spec_of(entry);
+    if let Some(known) = found
+        .iter()
+        .find(|known| known.name == spec.name && known.kind == spec.kind)
+    {
+        for (key, value) in &known.fields {
+            spec.fields
+                .entry(key.clone())
+                .or_insert_with(|| value.clone());
+        }
+        spec.origin.clone_from(&known.origin);
+    }
+    match &entry.secret {
+        None => open_spec(spec, env),
+        Some(secret) => match secrets.resolve(&entry.name, secret).await {
+            Ok(text) => {
+                spec.secret = Some(text);
+                open_spec(spec, env)
+            }
+            Err(error) => unopened(spec, error),
+        },
+    }
+}
+
+/// An entry as a spec, its secret not resolved.
+pub fn spec_of(entry: &ContextEntry) -> ContextSpec {
+    ContextSpec {
+        fields: entry.fields.clone(),
+        secret: None::<SecretText>,
+        secret_is_literal: matches!(entry.secret, Some(Secret::Literal(_))),
+        readonly: entry.readonly,
+        protected: entry.protected,
+        relaxed: entry.relaxed,
+        interval: entry.interval,
+        connect_timeout: entry.connect_timeout,
+        read_timeout: entry.read_timeout,
+        addresses: entry.addresses,
+        configured: true,
+        ..ContextSpec::new(&entry.name, entry.kind.clone())
+    }
+}
+
+fn open_spec(spec: ContextSpec, env: &Arc<Env>) -> Member {
+    let info: Option<&KindInfo> = registry::find(&spec.kind);
+    let opened = match info {
+        Some(info) => (info.open)(spec.clone(), Arc::clone(env)),
+        None => Err(Error::invalid(format!("there is no backend {}", spec.kind))),
+    };
+    match opened {
+        Ok(backend) => Member { spec, backend },
+        Err(error) => unopened(spec, error),
+    }
+}
+
+fn unopened(spec: ContextSpec, error: Error) -> Member {
+    let backend = Arc::new(Unopened {
+        kind: spec.kind.clone(),
+        error: error.in_context(&spec.name),
+    });
+    Member { spec, backend }
+}
+
+/// Stands for a context that could not be opened: it is listed with the reason.
+pub struct Unopened {
+    kind: Kind,
+    error: Error,
+}
+
+impl Unopened {
+    /// One that fails so.
+    pub fn new(kind: Kind, error: Error) -> Self {
+        Self { kind, error }
+    }
+
+    fn fail<T>(&self) -> Result<T> {
+        Err(self.error.clone())
+    }
+}
+
+#[async_trait]
+impl Backend for Unopened {
+    fn kind(&self) -> Kind {
+        self.kind.clone()
+    }
+
+    fn support(&self, _: Operation, _: Option<&Instance>) -> Support {
+        Support::No(self.error.message.clone())
+    }
+
+    async fn probe(&self, _: &ReadCx) -> Result<Facts> {
+        self.fail()
+    }
+
+    async fn inventory(&self, _: &ReadCx) -> Result<Inventory> {
+        self.fail()
+    }
+
+    async fn detail(&self, _: &ReadCx, _: &InstanceId) -> Result<Detail> {
+        self.fail()
+    }
+
+    async fn doctor(&self, _: &ReadCx) -> Vec<Check> {
+        let mut check = Check::fail("context.open", self.error.message.clone());
+        if let Some(remedy) = &self.error.remedy {
+            check = check.remedy(remedy.clone());
+        }
+        vec![check]
+    }
+}
