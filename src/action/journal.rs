@@ -2,14 +2,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::link::files::lock_beside;
 use crate::model::{Action, Error, HistoryEntry, Result, TargetState, Task};
 
 /// A line is never longer: it is written by one `write`.
@@ -251,59 +251,4 @@ pub fn without_secrets(action: &Action) -> Action {
         }
     }
     clean
-}
-
-/// Takes the lock of a file (a sidecar, so that the file itself can be replaced), waiting at most
-/// 5 s; then `Conflict` naming the holder.
-pub fn lock_beside(path: &Path) -> Result<File> {
-    let sidecar = path.with_extension("lock");
-    if let Some(dir) = path.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(dir)
-            .map_err(|e| Error::backend(format!("{} cannot be made: {e}", dir.display())))?;
-    }
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&sidecar)
-        .map_err(|e| Error::backend(format!("{} cannot be opened: {e}", sidecar.display())))?;
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
-        match file.try_lock() {
-            Ok(()) => {
-                let _ = file.set_len(0);
-                let _ = write!(file, "{}", std::process::id());
-                return Ok(file);
-            }
-            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Err(_) => {
-                let holder = std::fs::read_to_string(&sidecar).unwrap_or_default();
-                return Err(Error::conflict(format!(
-                    "{} is held by another corral (process {})",
-                    path.display(),
-                    holder.trim()
-                )));
-            }
-        }
-    }
-}
-
-/// Replaces a file: written beside it, synced, renamed; 0600.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let fail = |e: std::io::Error| {
-        Error::backend(format!("{} cannot be written: {e}", path.display())).because(e)
-    };
-    let dir = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
-    Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::journal::{lock_beside, write_atomically};
+use crate::link::files::{lock_beside, write_atomically};
 use crate::model::{Error, Instance, Result};
 
 /// Which instances are protected.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::journal::write_atomically;
+use crate::link::files::write_atomically;
 use crate::model::{Error, Result, TargetState, Task, TaskState};
 
 /// Tasks kept in memory and as files once they have ended.

@@ -3,6 +3,7 @@
 pub mod child;
 pub mod dial;
 pub mod duplex;
+pub mod files;
 pub mod lines;
 pub mod qmp;
 pub mod tls;
