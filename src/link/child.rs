@@ -139,6 +139,20 @@ pub async fn run_cancellable(
     limit: Option<Duration>,
     cancel: &CancellationToken,
 ) -> Result<Output> {
+    run_lines(cmd, limit, cancel, |_| {}).await
+}
+
+/// Like [`run_cancellable`], and gives each line of standard output to `on_line` as it comes.
+/// A carriage return ends a line too: that is how tools draw their progress.
+///
+/// # Errors
+/// As [`run_cancellable`].
+pub async fn run_lines(
+    cmd: &Cmd,
+    limit: Option<Duration>,
+    cancel: &CancellationToken,
+    on_line: impl FnMut(&str) + Send,
+) -> Result<Output> {
     let name = cmd.name();
     let mut child = cmd.command().spawn().map_err(|error| {
         Error::not_found(format!("{name} cannot be started: {error}")).because(error)
@@ -149,7 +163,11 @@ pub async fn run_cancellable(
         .and_then(rustix::process::Pid::from_raw);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let work = async {
-        let (stdout, stderr, status) = tokio::join!(collect(stdout), collect(stderr), child.wait());
+        let (stdout, stderr, status) = tokio::join!(
+            collect(stdout, on_line),
+            collect(stderr, |_| {}),
+            child.wait()
+        );
         status.map(|status| Output {
             status,
             stdout,
@@ -192,11 +210,18 @@ pub fn check(cmd: &Cmd, output: Output) -> Result<Output> {
     )))
 }
 
-async fn collect(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+/// Longest line given to `on_line`; progress lines have 20 bytes.
+const LINE: usize = 4096;
+
+async fn collect(
+    pipe: Option<impl AsyncRead + Unpin>,
+    mut on_line: impl FnMut(&str) + Send,
+) -> Vec<u8> {
     let Some(mut pipe) = pipe else {
         return Vec::new();
     };
     let mut kept = Vec::new();
+    let mut line = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
         match pipe.read(&mut buffer).await {
@@ -204,6 +229,14 @@ async fn collect(pipe: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
             Ok(n) => {
                 let room = OUTPUT.saturating_sub(kept.len()).min(n);
                 kept.extend_from_slice(&buffer[..room]);
+                for &byte in &buffer[..n] {
+                    if matches!(byte, b'\r' | b'\n') {
+                        on_line(&String::from_utf8_lossy(&line));
+                        line.clear();
+                    } else if line.len() < LINE {
+                        line.push(byte);
+                    }
+                }
             }
         }
     }
@@ -240,6 +273,20 @@ mod tests {
         let output = run(&cmd, Duration::from_secs(60)).await.unwrap();
         assert!(output.stdout.starts_with(b"C\n"));
         assert_eq!(output.stdout.len(), OUTPUT);
+    }
+
+    #[tokio::test]
+    async fn progress_comes_line_by_line() {
+        let cmd = Cmd::new("/bin/sh")
+            .arg("-c")
+            .arg("printf '(1/100%%)\\r(100/100%%)\\ndone\\n'");
+        let mut seen = Vec::new();
+        run_lines(&cmd, None, &CancellationToken::new(), |line| {
+            seen.push(line.to_owned());
+        })
+        .await
+        .unwrap();
+        assert_eq!(seen, ["(1/100%)", "(100/100%)", "done"]);
     }
 
     #[tokio::test]

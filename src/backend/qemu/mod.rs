@@ -2,4 +2,5 @@
 
 pub mod definition;
 mod merge;
+pub mod op;
 pub mod store;

@@ -1,0 +1,276 @@
+//! `op.json` beside a definition: the change under way, phase by phase, so that a corral that was
+//! killed leaves nothing that cannot be completed or rolled back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::store::{Store, io, write_whole};
+use crate::model::{Error, Result, shown};
+
+/// The file's name.
+pub const FILE: &str = "op.json";
+
+/// A change of several steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "op")]
+pub enum Change {
+    /// A VM is made. Everything is below its folder.
+    Create,
+    /// A VM is deleted.
+    Delete {
+        /// Files outside of its folder that go too.
+        files: Vec<PathBuf>,
+        /// Files in its folder that stay.
+        keep: Vec<PathBuf>,
+    },
+    /// A snapshot is taken.
+    SnapshotCreate {
+        /// Its name.
+        tag: String,
+    },
+    /// The disks go back to a snapshot.
+    SnapshotRestore {
+        /// Its name.
+        tag: String,
+    },
+    /// A snapshot is deleted.
+    SnapshotDelete {
+        /// Its name.
+        tag: String,
+    },
+}
+
+impl Change {
+    /// In words, for messages.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Create => "create".to_owned(),
+            Self::Delete { .. } => "delete".to_owned(),
+            Self::SnapshotCreate { tag } => format!("snapshot create {}", shown(tag)),
+            Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
+            Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
+        }
+    }
+}
+
+/// How far a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Written down; nothing else was done.
+    Begun,
+    /// Something may have been done.
+    Working,
+    /// All was done but for the records.
+    Recording,
+}
+
+/// The content of `op.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Op {
+    /// What.
+    #[serde(flatten)]
+    pub change: Change,
+    /// How far.
+    pub phase: Phase,
+    /// The corral that does it.
+    pub pid: u32,
+    /// When that process began, in the kernel's ticks: a PID is used again, the pair is not.
+    pub pid_start: u64,
+    /// When the change began.
+    pub at: Timestamp,
+}
+
+/// A change under way, written down. Dropped without `finish`, the file stays for doctor.
+#[derive(Debug)]
+pub struct Journal {
+    file: PathBuf,
+    op: Op,
+}
+
+impl Journal {
+    /// Writes the change down before anything of it is done.
+    ///
+    /// # Errors
+    /// `Conflict` while another change of the VM is under way or was left unfinished.
+    pub fn begin(dir: &Path, change: Change) -> Result<Self> {
+        let file = dir.join(FILE);
+        if let Some(op) = read(&file)? {
+            let who = op.change.title();
+            return Err(if op.is_alive() {
+                Error::conflict(format!("\"{who}\" is under way by process {}", op.pid))
+                    .remedy("Wait for it: corral tasks")
+            } else {
+                Error::conflict(format!(
+                    "\"{who}\" was interrupted and left things half-done"
+                ))
+                .remedy("Mend it first: corral doctor --fix")
+            });
+        }
+        let pid = std::process::id();
+        let op = Op {
+            change,
+            phase: Phase::Begun,
+            pid,
+            pid_start: process_start(pid).unwrap_or_default(),
+            at: Timestamp::now(),
+        };
+        let journal = Self { file, op };
+        journal.write()?;
+        Ok(journal)
+    }
+
+    /// The change reaches a phase.
+    pub fn phase(&mut self, phase: Phase) -> Result<()> {
+        self.op.phase = phase;
+        self.write()
+    }
+
+    /// The change is done, or all of it was taken back.
+    pub fn finish(self) -> Result<()> {
+        remove(&self.file)
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = serde_json::to_vec(&self.op)
+            .map_err(|e| Error::backend(format!("the change cannot be written down: {e}")))?;
+        write_whole(&self.file, &text)
+    }
+}
+
+impl Op {
+    /// Whether the corral that does it is still there.
+    pub fn is_alive(&self) -> bool {
+        process_start(self.pid).is_some_and(|start| start == self.pid_start)
+    }
+}
+
+/// Something that a killed corral left.
+#[derive(Clone, Debug)]
+pub struct Leftover {
+    /// The VM's name.
+    pub name: String,
+    /// The change, or why its record cannot be read; `None`: a folder without a definition and
+    /// without a record.
+    pub op: Option<Result<Op>>,
+}
+
+impl Leftover {
+    /// One line for doctor.
+    pub fn message(&self) -> String {
+        let name = shown(&self.name);
+        match &self.op {
+            Some(Ok(op)) => format!(
+                "{name}: \"{}\" was interrupted at {:.0}",
+                op.change.title(),
+                op.at
+            ),
+            Some(Err(e)) => format!("{name}: {}", e.message),
+            None => format!("{name}: a folder without a definition"),
+        }
+    }
+}
+
+/// What is left of changes whose corral is gone.
+pub fn leftovers(store: &Store) -> Result<Vec<Leftover>> {
+    let mut found = Vec::new();
+    for name in store.folders()? {
+        let dir = store.dir(&name)?;
+        let op = read(&dir.join(FILE)).transpose();
+        match op {
+            Some(Ok(op)) if op.is_alive() => {}
+            Some(op) => found.push(Leftover { name, op: Some(op) }),
+            None if !dir.join(super::store::DEFINITION).exists() => {
+                found.push(Leftover { name, op: None });
+            }
+            None => {}
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+/// The record in a VM's folder, if there is one.
+pub fn read(file: &Path) -> Result<Option<Op>> {
+    let bytes = match fs::read(file) {
+        Ok(bytes) => bytes,
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(e) => return Err(io("read", file, e)),
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+        Error::invalid(format!("{} cannot be read: {e}", file.display()))
+            .remedy("Look at the VM's disks, then remove that file.")
+    })
+}
+
+/// Removes a file; one that is gone already is fine.
+pub(super) fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", file, e)),
+        _ => Ok(()),
+    }
+}
+
+/// When a process began, in ticks since boot; `None` when it is gone.
+fn process_start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in brackets and may hold anything.
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Dirs;
+
+    #[test]
+    fn a_change_of_a_living_corral_is_no_leftover() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let dir = store.dir("a b").unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        let mut journal = Journal::begin(&dir, Change::Create).unwrap();
+        journal.phase(Phase::Working).unwrap();
+        assert!(leftovers(&store).unwrap().is_empty());
+        let again = Journal::begin(&dir, Change::Create).unwrap_err();
+        assert!(again.message.contains("under way"), "{again}");
+        // The same file as a process that is gone would have left it.
+        let mut op = read(&dir.join(FILE)).unwrap().unwrap();
+        op.pid_start += 1;
+        fs::write(dir.join(FILE), serde_json::to_vec(&op).unwrap()).unwrap();
+        assert!(
+            leftovers(&store).unwrap()[0]
+                .message()
+                .contains("a b: \"create\"")
+        );
+        let again = Journal::begin(&dir, Change::Create).unwrap_err();
+        assert!(again.to_string().contains("doctor --fix"), "{again}");
+        journal.finish().unwrap();
+        assert!(leftovers(&store).unwrap()[0].op.is_none());
+    }
+
+    #[test]
+    fn a_torn_record_is_reported() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let dir = store.dir("x").unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(FILE), "{\"op\": \"cre").unwrap();
+        assert!(matches!(leftovers(&store).unwrap()[0].op, Some(Err(_))));
+    }
+}
