@@ -1,81 +1,101 @@
-//! QMP, the monitor protocol of QEMU: JSON lines over a unix socket.
+//! QMP: the JSON lines that a QEMU process speaks on a unix socket.
 //!
-//! Source: `docs/interop/qmp-spec.rst` of QEMU. One client per socket; events may come between a
-//! command and its reply. The peer is not trusted: lines are bounded, types are checked, and every
-//! wait has a deadline.
+//! The peer may hang, lie or die in mid-answer: every wait has a deadline, every line a bound, and
+//! nothing is believed without a look at its type.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
-use super::lines::read_line;
-use crate::model::{Error, Result};
+use crate::model::{Error, Result, shown};
 
-/// The longest line that is read. `query-qmp-schema`, the longest that QEMU sends, is 200 KiB.
-const LINE: usize = 16 << 20;
-/// Events kept while nobody reads them; older ones are dropped.
-const EVENTS: usize = 1024;
+/// A line longer than this is no QMP: the largest answer seen (block nodes of a machine with
+/// hundreds of disks and snapshots) stays below a mebibyte.
+const MAX_LINE: usize = 8 << 20;
+/// Events kept for a reader that does not come: the oldest go first.
+const MAX_EVENTS: usize = 1024;
 
-/// An asynchronous message.
+/// Something that QEMU reported by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QmpEvent {
-    /// `SHUTDOWN`, `JOB_STATUS_CHANGE` …
+    /// When, by QEMU's clock.
+    pub at: Option<Timestamp>,
+    /// The event's word: `SHUTDOWN`.
     pub name: String,
-    /// Its data; null where it has none.
+    /// What comes with it; an empty object where nothing does.
     pub data: Value,
-    /// Seconds since the epoch, where the event says so.
-    pub seconds: Option<i64>,
 }
 
-/// A connection after the handshake.
+/// A connection on which commands are taken.
 pub struct Qmp {
-    read: BufReader<OwnedReadHalf>,
-    write: OwnedWriteHalf,
+    stream: UnixStream,
     who: String,
-    next: u64,
-    events: std::collections::VecDeque<QmpEvent>,
-    /// Bytes of a line whose reading was given up at a deadline.
-    partial: Vec<u8>,
-    /// Version as the greeting says it: `7.2.22`.
-    pub version: String,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` already known to hold no newline.
+    searched: usize,
+    events: VecDeque<QmpEvent>,
+    next_id: u64,
+    version: String,
+    /// Set when the byte stream can no longer be trusted.
+    broken: Option<Error>,
+    guard: Option<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Qmp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Qmp")
+            .field("who", &self.who)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Qmp {
-    /// Connects and shakes hands. `who` names the guest in messages.
+    /// Connects, reads the greeting and negotiates, all within `limit`. `who` names the guest in
+    /// messages.
     ///
     /// # Errors
-    /// `Unreachable` when nobody listens, `TimedOut` when somebody does but says nothing (another
-    /// client holds the socket, or the process hangs), `Backend` when it speaks no QMP.
+    /// `Unreachable` when nobody listens, `TimedOut` when somebody does and says nothing (it hangs,
+    /// or another client has the socket), `Backend` when it is no QMP.
     pub async fn connect(path: &Path, who: &str, limit: Duration) -> Result<Self> {
         let until = Instant::now() + limit;
-        let stream = tokio::time::timeout_at(until, UnixStream::connect(path))
-            .await
-            .map_err(|_| silent(who))?
-            .map_err(|error| {
-                Error::unreachable(format!("{who}: nobody answers at its monitor: {error}"))
-                    .because(error)
-            })?;
-        let (read, write) = stream.into_split();
-        let mut qmp = Self {
-            read: BufReader::new(read),
-            write,
-            who: who.to_owned(),
-            next: 0,
-            events: std::collections::VecDeque::new(),
-            partial: Vec::new(),
-            version: String::new(),
+        let stream = match timeout_at(until, UnixStream::connect(path)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                return Err(Error::unreachable(format!(
+                    "{who}: nobody answers at its monitor: {error}"
+                ))
+                .because(error));
+            }
+            Err(_) => return Err(silent(who, "accepts no connection")),
         };
-        let greeting = qmp.line(until).await?;
-        let version = greeting.pointer("/QMP/version/qemu").ok_or_else(|| {
-            Error::backend(format!("{who}: what listens at its monitor speaks no QMP"))
-        })?;
-        let part = |name: &str| version.get(name).and_then(number).unwrap_or(0);
-        qmp.version = format!("{}.{}.{}", part("major"), part("minor"), part("micro"));
+        let mut qmp = Self {
+            stream,
+            who: who.to_owned(),
+            buffer: Vec::new(),
+            searched: 0,
+            events: VecDeque::new(),
+            next_id: 0,
+            version: String::new(),
+            broken: None,
+            guard: None,
+        };
+        let greeting = qmp
+            .object(
+                until,
+                "sends no greeting (the process hangs, or another program holds the socket)",
+            )
+            .await?;
+        let Some(hello) = greeting.get("QMP").and_then(Value::as_object) else {
+            return Err(qmp.lied("its first line is no QMP greeting"));
+        };
+        qmp.version = version_of(hello.get("version").unwrap_or(&Value::Null));
         qmp.execute(
             "qmp_capabilities",
             Value::Null,
@@ -85,256 +105,247 @@ impl Qmp {
         Ok(qmp)
     }
 
-    /// Runs a command and gives back its `return`.
+    /// QEMU's version as it greeted: `7.2.22`; empty when it did not say.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The process at the other end, as the kernel knows it.
+    pub fn peer_pid(&self) -> Option<u32> {
+        self.stream
+            .peer_cred()
+            .ok()
+            .and_then(|cred| cred.pid())
+            .and_then(|pid| u32::try_from(pid).ok())
+    }
+
+    /// Keeps `guard` (a lock) as long as the connection lives.
+    pub fn hold(&mut self, guard: impl Send + Sync + 'static) {
+        self.guard = Some(Box::new(guard));
+    }
+
+    /// Runs `command` and returns what it returns. Events that come before the answer are kept.
+    /// `arguments` is an object or null.
     ///
     /// # Errors
-    /// `Backend` with QEMU's own words, `TimedOut`, or `Unreachable` when the process went away.
+    /// `Backend` with QEMU's own words, `Unsupported` for a command it does not have, `TimedOut`
+    /// (the command may still be carried out; a late answer is recognised and dropped),
+    /// `Unreachable` when it hung up.
     pub async fn execute(
         &mut self,
         command: &str,
         arguments: Value,
         limit: Duration,
     ) -> Result<Value> {
-        let until = Instant::now() + limit;
-        self.next += 1;
-        let id = self.next;
-        let mut message = json!({ "execute": command, "id": id });
-        if !arguments.is_null()
-            && let Some(map) = message.as_object_mut()
-        {
-            map.insert("arguments".to_owned(), arguments);
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
         }
-        let mut line = message.to_string();
+        let until = Instant::now() + limit;
+        self.next_id += 1;
+        let id = self.next_id;
+        let mut request = Map::new();
+        request.insert("execute".to_owned(), json!(command));
+        if !arguments.is_null() {
+            request.insert("arguments".to_owned(), arguments);
+        }
+        request.insert("id".to_owned(), json!(id));
+        let mut line = Value::Object(request).to_string();
         line.push('\n');
-        tokio::time::timeout_at(until, self.write.write_all(line.as_bytes()))
-            .await
-            .map_err(|_| silent(&self.who))?
-            .map_err(|error| self.lost(Some(&error)))?;
+        match timeout_at(until, self.stream.write_all(line.as_bytes())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(self.hung_up(command, &error.to_string())),
+            // Half a request may be in the pipe: what follows would be read as its rest.
+            Err(_) => {
+                let error = silent(&self.who, &format!("did not take the command {command}"));
+                self.broken = Some(error.clone());
+                return Err(error);
+            }
+        }
         loop {
-            let mut reply = self.line(until).await?;
-            // An answer to a command whose deadline had passed is not ours.
-            if reply
-                .get("id")
-                .and_then(Value::as_u64)
-                .is_some_and(|other| other != id)
-            {
+            let answer = self
+                .object(until, &format!("did not answer {command} in time"))
+                .await?;
+            if let Some(event) = event_of(&answer) {
+                self.keep(event);
                 continue;
             }
-            if let Some(result) = reply.get_mut("return") {
-                return Ok(result.take());
+            if answer.get("id").is_some_and(|got| *got != json!(id)) {
+                // The late answer of a command that was given up on.
+                continue;
             }
-            if let Some(error) = reply.get("error") {
-                let said = error
-                    .get("desc")
-                    .and_then(Value::as_str)
-                    .unwrap_or("it gave no reason");
-                return Err(Error::backend(format!(
-                    "{}: {command}: {}",
-                    self.who,
-                    crate::model::shown(said)
-                )));
+            if let Some(error) = answer.get("error") {
+                return Err(refused_by_qemu(&self.who, command, error));
             }
-            return Err(Error::backend(format!(
-                "{}: {command}: an answer without a result",
-                self.who
-            )));
+            match answer.get("return") {
+                Some(value) if answer.contains_key("id") => return Ok(value.clone()),
+                _ => {
+                    return Err(self.lied(&format!(
+                        "its answer to {command} is neither a result nor an error"
+                    )));
+                }
+            }
+        }
+    }
+
+    /// The next event; waits as long as it takes.
+    ///
+    /// # Errors
+    /// `Unreachable` when QEMU has gone, `Backend` when it speaks no QMP.
+    pub async fn next_event(&mut self) -> Result<QmpEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let line = self.line().await?;
+            if let Some(event) = event_of(&self.parse(&line)?) {
+                return Ok(event);
+            }
         }
     }
 
     /// The next event, waiting at most `limit`; `None` when none came.
+    ///
+    /// # Errors
+    /// As [`Qmp::next_event`].
     pub async fn event(&mut self, limit: Duration) -> Result<Option<QmpEvent>> {
-        if let Some(event) = self.events.pop_front() {
-            return Ok(Some(event));
-        }
-        let until = Instant::now() + limit;
-        loop {
-            match self.message(until).await {
-                Ok(message) => {
-                    if let Some(event) = as_event(&message) {
-                        return Ok(Some(event));
-                    }
-                }
-                Err(error) if error.kind == crate::model::ErrorKind::TimedOut => return Ok(None),
-                Err(error) => return Err(error),
-            }
+        match tokio::time::timeout(limit, self.next_event()).await {
+            Ok(event) => event.map(Some),
+            Err(_) => Ok(None),
         }
     }
 
-    /// The next line that is no event; events are kept.
-    async fn line(&mut self, until: Instant) -> Result<Value> {
-        loop {
-            let message = self.message(until).await?;
-            match as_event(&message) {
-                Some(event) => {
-                    if self.events.len() == EVENTS {
-                        self.events.pop_front();
-                    }
-                    self.events.push_back(event);
-                }
-                None => return Ok(message),
-            }
-        }
+    /// Events that came meanwhile, oldest first.
+    pub fn take_events(&mut self) -> Vec<QmpEvent> {
+        self.events.drain(..).collect()
     }
 
-    async fn message(&mut self, until: Instant) -> Result<Value> {
-        let read = read_line(&mut self.read, &mut self.partial, LINE);
-        let line = match tokio::time::timeout_at(until, read).await {
-            Err(_) => return Err(silent(&self.who)),
-            Ok(Err(error)) => return Err(self.lost(Some(&error))),
-            Ok(Ok(None)) => return Err(self.lost(None)),
-            Ok(Ok(Some(line))) => line,
+    fn keep(&mut self, event: QmpEvent) {
+        if self.events.len() == MAX_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(event);
+    }
+
+    async fn object(&mut self, until: Instant, silence: &str) -> Result<Map<String, Value>> {
+        let Ok(line) = timeout_at(until, self.line()).await else {
+            return Err(silent(&self.who, silence));
         };
-        serde_json::from_slice(&line).map_err(|error| {
-            Error::backend(format!("{}: its monitor sent no JSON: {error}", self.who))
-                .because(error)
-        })
+        let line = line?;
+        self.parse(&line)
     }
 
-    fn lost(&self, why: Option<&std::io::Error>) -> Error {
-        let why = why.map_or_else(
-            || "it closed the connection".to_owned(),
-            ToString::to_string,
-        );
-        Error::unreachable(format!("{}: its monitor went away: {why}", self.who))
+    fn parse(&mut self, line: &[u8]) -> Result<Map<String, Value>> {
+        match serde_json::from_slice(line) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) => Err(self.lied("it sent a line that is no JSON object")),
+            Err(_) => Err(self.lied("it sent a line that is no JSON")),
+        }
+    }
+
+    /// One line. May be dropped at any await without losing bytes.
+    async fn line(&mut self) -> Result<Vec<u8>> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        loop {
+            if let Some(at) = self.buffer[self.searched..]
+                .iter()
+                .position(|b| *b == b'\n')
+            {
+                let end = self.searched + at;
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                self.searched = 0;
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return Ok(line);
+            }
+            self.searched = self.buffer.len();
+            if self.buffer.len() > MAX_LINE {
+                self.buffer = Vec::new();
+                self.searched = 0;
+                return Err(self.lied("it sent a line of more than 8 MiB"));
+            }
+            match self.stream.read_buf(&mut self.buffer).await {
+                Ok(0) if self.buffer.is_empty() => {
+                    return Err(self.hung_up("", "the process has ended"));
+                }
+                Ok(0) => return Err(self.hung_up("", "it ended in the middle of an answer")),
+                Ok(_) => {}
+                Err(error) => return Err(self.hung_up("", &error.to_string())),
+            }
+        }
+    }
+
+    fn lied(&mut self, how: &str) -> Error {
+        let error = Error::backend(format!(
+            "{}: what listens at its monitor speaks no QMP: {how}",
+            self.who
+        ));
+        self.broken = Some(error.clone());
+        error
+    }
+
+    fn hung_up(&mut self, command: &str, why: &str) -> Error {
+        let during = if command.is_empty() {
+            String::new()
+        } else {
+            format!(" during {command}")
+        };
+        let error = Error::unreachable(format!("{}: its monitor hung up{during}: {why}", self.who));
+        self.broken = Some(error.clone());
+        error
     }
 }
 
-fn silent(who: &str) -> Error {
-    Error::timed_out(format!("{who}: its monitor does not answer"))
+fn silent(who: &str, what: &str) -> Error {
+    Error::timed_out(format!("{who}: its monitor {what}"))
 }
 
-fn number(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+fn refused_by_qemu(who: &str, command: &str, error: &Value) -> Error {
+    let class = error.get("class").and_then(Value::as_str).unwrap_or("");
+    let text = error
+        .get("desc")
+        .and_then(Value::as_str)
+        .unwrap_or("it gave no reason");
+    let message = format!("{who}: QEMU refused {command}: {}", shown(text));
+    match class {
+        "CommandNotFound" => Error::unsupported(message),
+        "DeviceNotFound" => Error::not_found(message),
+        _ => Error::backend(message),
+    }
 }
 
-fn as_event(message: &Value) -> Option<QmpEvent> {
-    let name = message.get("event")?.as_str()?.to_owned();
-    Some(QmpEvent {
-        name,
-        data: message.get("data").cloned().unwrap_or(Value::Null),
-        seconds: message
-            .pointer("/timestamp/seconds")
-            .and_then(Value::as_i64),
-    })
+fn event_of(object: &Map<String, Value>) -> Option<QmpEvent> {
+    let name = object.get("event")?.as_str()?.to_owned();
+    let stamp = object.get("timestamp");
+    let part = |key| stamp.and_then(|s| s.get(key)).and_then(Value::as_i64);
+    let at = part("seconds").and_then(|seconds| {
+        let micros = part("microseconds").unwrap_or(0);
+        let nanos = i32::try_from(micros.clamp(0, 999_999) * 1000).ok()?;
+        Timestamp::new(seconds, nanos).ok()
+    });
+    let data = match object.get("data") {
+        Some(data @ Value::Object(_)) => data.clone(),
+        _ => json!({}),
+    };
+    Some(QmpEvent { at, name, data })
+}
+
+/// `7.2.22` out of what the greeting or `query-version` says.
+fn version_of(value: &Value) -> String {
+    let part = |key| {
+        value
+            .get("qemu")
+            .and_then(|q| q.get(key))
+            .and_then(Value::as_u64)
+    };
+    match (part("major"), part("minor"), part("micro")) {
+        (Some(major), Some(minor), Some(micro)) => format!("{major}.{minor}.{micro}"),
+        _ => String::new(),
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _};
-    use tokio::net::UnixListener;
-
-    use super::*;
-    use crate::model::ErrorKind;
-
-    const GREETING: &str =
-        r#"{"QMP":{"version":{"qemu":{"micro":22,"minor":"2","major":7}},"capabilities":[]}}"#;
-
-    /// A peer that sends `first`, then for each line it gets the next of `answers` as it stands.
-    async fn peer(first: &str, answers: &[&str]) -> (tempfile::TempDir, std::path::PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("qmp.sock");
-        let listener = UnixListener::bind(&path).unwrap();
-        let first = format!("{first}\n");
-        let answers: Vec<String> = answers.iter().map(|a| (*a).to_owned()).collect();
-        tokio::spawn(async move {
-            let (stream, _) = listener.accept().await.unwrap();
-            let (read, mut write) = stream.into_split();
-            let mut lines = BufReader::new(read).lines();
-            write.write_all(first.as_bytes()).await.unwrap();
-            for answer in answers {
-                if lines.next_line().await.unwrap().is_none() {
-                    return;
-                }
-                let _ = write.write_all(answer.as_bytes()).await;
-            }
-            if lines.next_line().await.unwrap().is_some() {
-                std::future::pending::<()>().await;
-            }
-        });
-        (dir, path)
-    }
-
-    const OK: &str = "{\"return\":{},\"id\":1}\n";
-    const SOON: Duration = Duration::from_millis(150);
-    const LONG: Duration = Duration::from_secs(20);
-
-    #[tokio::test]
-    async fn events_between_command_and_reply_are_kept() {
-        let (_dir, path) = peer(
-            GREETING,
-            &[OK, "{\"event\":\"STOP\",\"timestamp\":{\"seconds\":5}}\n{\"return\":{\"status\":\"paused\"},\"id\":2}\n"],
-        )
-        .await;
-        let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
-        assert_eq!(qmp.version, "7.2.22");
-        let status = qmp
-            .execute("query-status", Value::Null, LONG)
-            .await
-            .unwrap();
-        assert_eq!(status["status"], "paused");
-        let event = qmp.event(SOON).await.unwrap().unwrap();
-        assert_eq!((event.name.as_str(), event.seconds), ("STOP", Some(5)));
-        assert!(qmp.event(SOON).await.unwrap().is_none());
-    }
-
-    #[tokio::test]
-    async fn a_hanging_peer_is_given_up() {
-        let (_dir, path) = peer(GREETING, &[OK]).await;
-        let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
-        let error = qmp
-            .execute("query-status", Value::Null, SOON)
-            .await
-            .unwrap_err();
-        assert_eq!(error.kind, ErrorKind::TimedOut);
-    }
-
-    #[tokio::test]
-    async fn a_late_answer_is_not_taken_for_the_next_one() {
-        let (_dir, path) = peer(
-            GREETING,
-            &[OK, "", "{\"return\":1,\"id\":2}\n{\"return\":2,\"id\":3}\n"],
-        )
-        .await;
-        let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
-        assert!(qmp.execute("a", Value::Null, SOON).await.is_err());
-        assert_eq!(qmp.execute("b", Value::Null, LONG).await.unwrap(), 2);
-    }
-
-    #[tokio::test]
-    async fn lies_and_half_answers_are_errors() {
-        for (first, answer) in [
-            ("hello", ""),
-            ("{}", ""),
-            ("[1,2", ""),
-            (GREETING, "{\"return\""),
-            (GREETING, "null\n"),
-            (GREETING, "{\"error\":{\"desc\":5},\"id\":1}\n"),
-        ] {
-            let (_dir, path) = peer(first, &[answer]).await;
-            assert!(
-                Qmp::connect(&path, "vm", SOON).await.is_err(),
-                "{first} {answer}"
-            );
-        }
-        let error = Qmp::connect(Path::new("/nonexistent/qmp.sock"), "vm", SOON)
-            .await
-            .err()
-            .unwrap();
-        assert_eq!(error.kind, ErrorKind::Unreachable);
-    }
-
-    #[tokio::test]
-    async fn the_peers_words_are_quoted_without_control_characters() {
-        let (_dir, path) = peer(
-            GREETING,
-            &[
-                OK,
-                "{\"error\":{\"class\":\"GenericError\",\"desc\":\"bad \\u001b[2J\"},\"id\":2}\n",
-            ],
-        )
-        .await;
-        let mut qmp = Qmp::connect(&path, "vm", LONG).await.unwrap();
-        let error = qmp.execute("x", Value::Null, LONG).await.unwrap_err();
-        assert_eq!(error.message, "vm: x: bad \\x1b[2J");
-    }
-}
+#[path = "qmp_tests.rs"]
+mod tests;
