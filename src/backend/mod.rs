@@ -3,5 +3,6 @@
 //! Adding a kind: one folder here and one line in [`registry`].
 
 pub mod contract;
+pub mod demo;
 pub mod qemu;
 pub mod registry;
