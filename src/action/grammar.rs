@@ -178,17 +178,16 @@ pub fn command() -> Command {
             None => root = root.subcommand(command_of(row, row.name)),
             Some((group, word)) => {
                 let sub = command_of(row, word);
-                match groups.iter_mut().find(|(name, _)| *name == group) {
-                    Some((_, command)) => *command = std::mem::take(command).subcommand(sub),
-                    None => {
-                        let command = Command::new(group)
-                            .about(group_about(group))
-                            .subcommand_required(true)
-                            .arg_required_else_help(true)
-                            .disable_help_subcommand(true)
-                            .subcommand(sub);
-                        groups.push((group, command));
-                    }
+                if let Some((_, command)) = groups.iter_mut().find(|(name, _)| *name == group) {
+                    *command = std::mem::take(command).subcommand(sub)
+                } else {
+                    let command = Command::new(group)
+                        .about(group_about(group))
+                        .subcommand_required(true)
+                        .arg_required_else_help(true)
+                        .disable_help_subcommand(true)
+                        .subcommand(sub);
+                    groups.push((group, command));
                 }
             }
         }
@@ -429,7 +428,7 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
     let Some(row) = row else {
         return Ok(invocation);
     };
-    invocation.action.verb = row.name.to_owned();
+    row.name.clone_into(&mut invocation.action.verb);
     invocation.action.args = read_fields(row.fields, leaf)?;
     if let Ok(Some(targets)) = leaf.try_get_many::<String>("TARGETS") {
         for target in targets {
@@ -515,7 +514,7 @@ fn clap_failure(error: &clap::Error) -> ParseFailure {
         if let Some(tip) = line.strip_prefix("tip: ") {
             remedy.get_or_insert_with(|| tip.to_owned());
         } else if line.starts_with("[possible values")
-            || (message.ends_with(':') && line.starts_with("<"))
+            || (message.ends_with(':') && line.starts_with('<'))
             || (message.ends_with(':') && line.starts_with("--"))
         {
             message = format!("{message} {line}");

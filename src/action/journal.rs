@@ -128,12 +128,12 @@ impl Journal {
                 text = encode(&line);
             }
         }
-        if let Err(error) = self.write(path, &text) {
+        if let Err(error) = Self::write(path, &text) {
             tracing::warn!(%error, "the journal could not be written");
         }
     }
 
-    fn write(&self, path: &Path, text: &str) -> Result<()> {
+    fn write(path: &Path, text: &str) -> Result<()> {
         let _guard = lock_beside(path)?;
         if std::fs::metadata(path).is_ok_and(|m| m.len() > ROTATE) {
             rotate(path);

@@ -287,7 +287,7 @@ pub struct CreateRequest {
     pub tpm: bool,
     /// Secure Boot.
     pub secure_boot: bool,
-    /// NoCloud seed or the backend's equivalent.
+    /// `NoCloud` seed or the backend's equivalent.
     pub cloud_init: Option<CloudInit>,
     /// Published ports: host address and port (0 picks one), guest port.
     pub publish: Vec<(String, u16, u16)>,

@@ -182,12 +182,11 @@ fn unknown_field(field: &str) -> String {
         .map(|(name, _)| (strsim::jaro_winkler(field, name), *name))
         .filter(|(score, _)| *score > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, name)) => format!("there is no field {field:?}; did you mean {name}?"),
-        None => {
-            let all: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
-            format!("there is no field {field:?}; there are {}", all.join(", "))
-        }
+    if let Some((_, name)) = near {
+        format!("there is no field {field:?}; did you mean {name}?")
+    } else {
+        let all: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+        format!("there is no field {field:?}; there are {}", all.join(", "))
     }
 }
 

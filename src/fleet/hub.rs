@@ -65,7 +65,7 @@ impl Fleet {
     /// Starts one worker per context. Cached rows are in the first view.
     pub fn start(members: Vec<Member>, options: FleetOptions) -> Arc<Self> {
         let members: Vec<Arc<Member>> = members.into_iter().map(Arc::new).collect();
-        let mut state = State::new(members.iter().map(|m| m.as_ref()));
+        let mut state = State::new(members.iter().map(std::convert::AsRef::as_ref));
         if let Some(dir) = &options.cache {
             for (n, member) in members.iter().enumerate() {
                 if let Some(cached) = cache::load(dir, &member.spec) {

@@ -101,7 +101,7 @@ impl Recorder {
             );
         }
         drop(rings);
-        found.sort_by(|a, b| a.at.cmp(&b.at));
+        found.sort_by_key(|a| a.at);
         found.dedup();
         found
     }

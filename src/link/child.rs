@@ -222,7 +222,7 @@ async fn collect(
     };
     let mut kept = Vec::new();
     let mut line = Vec::new();
-    let mut buffer = [0; 16 * 1024];
+    let mut buffer = vec![0; 16 * 1024];
     loop {
         match pipe.read(&mut buffer).await {
             Ok(0) | Err(_) => return kept,

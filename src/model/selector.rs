@@ -64,7 +64,7 @@ impl FromStr for Selector {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.is_empty() || (text.starts_with("-") && text != "-") {
+        if text.is_empty() || (text.starts_with('-') && text != "-") {
             return Err(Error::invalid(format!(
                 "{:?} names no instance",
                 super::shown(text)

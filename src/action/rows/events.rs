@@ -68,7 +68,7 @@ async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
             }
         }
     }
-    found.sort_by(|a, b| a.at.cmp(&b.at));
+    found.sort_by_key(|a| a.at);
     found.dedup();
     let last = usize::try_from(action.args.count("last").unwrap_or(50)).unwrap_or(usize::MAX);
     let from = found.len().saturating_sub(last);

@@ -62,11 +62,11 @@ async fn metrics(engine: Arc<Engine>, action: Action) -> Result<Data> {
                     series.extend(samples.into_iter().map(|(id, sample)| MetricSeries {
                         id,
                         samples: vec![sample],
-                    }))
+                    }));
                 }
-                Ok(_) => {}
                 Err(error) if round == 1 => errors.push(error.in_context(context)),
-                Err(_) => {}
+                // The first round only sets the marks that rates are measured from.
+                _ => {}
             }
         }
     }

@@ -243,7 +243,7 @@ impl Backend for Demo {
             futures::stream::once(async move {
                 demo.reach().await?;
                 Ok(Change::Reset(inventory(&demo.world, |row| {
-                    demo.wander(row)
+                    demo.wander(row);
                 })))
             })
         };

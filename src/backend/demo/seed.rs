@@ -10,7 +10,15 @@ use crate::model::{
 };
 
 /// Context, kind, namespace of its instances, hosts, how many plain instances.
-const SMALL: &[(&str, &str, Option<&str>, &[&str], usize)] = &[
+type Row = (
+    &'static str,
+    &'static str,
+    Option<&'static str>,
+    &'static [&'static str],
+    usize,
+);
+
+const SMALL: &[Row] = &[
     ("local", "qemu", None, &["laptop"], 3),
     ("hv1", "libvirt", None, &["hv1"], 5),
     ("hv2", "libvirt", None, &["hv2"], 3),
@@ -125,7 +133,7 @@ fn plain(place: &Place<'_>, i: usize) -> Guest {
 
 fn guest(place: &Place<'_>, i: usize, name: &str) -> Guest {
     let id = InstanceId::new(place.context, place.namespace, &key(place, i, name));
-    let container = place.kind.as_str() == "incus" && i % 2 == 0;
+    let container = place.kind.as_str() == "incus" && i.is_multiple_of(2);
     let kind = if container {
         InstanceKind::Ct
     } else {
@@ -291,7 +299,7 @@ fn special(place: &Place<'_>, guests: &mut Vec<Guest>) {
     match place.context {
         "local" => {
             add("web server ☕", &|row| {
-                row.note = Some("spaces and more than ASCII in its name".to_owned())
+                row.note = Some("spaces and more than ASCII in its name".to_owned());
             });
             add("sandbox", &|row| still(row, State::Stopped, ""));
         }
@@ -301,7 +309,7 @@ fn special(place: &Place<'_>, guests: &mut Vec<Guest>) {
                     row,
                     State::Paused,
                     "I/O error on vda, pool \"default\" is full",
-                )
+                );
             });
             add("debian-13-template", &|row| {
                 still(row, State::Stopped, "");
@@ -318,10 +326,10 @@ fn special(place: &Place<'_>, guests: &mut Vec<Guest>) {
             });
         }
         "lab" => add("\u{1b}[31mred\u{1b}[0m", &|row| {
-            row.tags = vec!["hostile\u{7}".to_owned()]
+            row.tags = vec!["hostile\u{7}".to_owned()];
         }),
         "prod" => add("batch", &|row| {
-            still(row, State::Crashed, "launcher exited: OOMKilled")
+            still(row, State::Crashed, "launcher exited: OOMKilled");
         }),
         "pve" => {
             add("nightly", &|row| row.locked = Some("backup".to_owned()));
@@ -329,10 +337,10 @@ fn special(place: &Place<'_>, guests: &mut Vec<Guest>) {
         }
         "vc" => {
             add("漢字サーバー", &|row| {
-                row.os = Some("Rocky Linux 10".to_owned())
+                row.os = Some("Rocky Linux 10".to_owned());
             });
             add("lost", &|row| {
-                still(row, State::Broken, "the item has no config section")
+                still(row, State::Broken, "the item has no config section");
             });
         }
         "nx" => add("vault", &|row| row.protected = true),
