@@ -1,0 +1,152 @@
+//! Read-only, protection and gates hold below every front.
+
+use corral::action::{Run, rows};
+use corral::backend::demo::Knobs;
+use corral::model::{Consent, ErrorKind, Gate, GroupNoun, TaskState};
+
+use crate::bench::{Bench, answer, error, typed, yes};
+
+/// A line for every changing row, so that a new row cannot be forgotten.
+fn line_for(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "start" => "start hv1/badboot",
+        "stop" => "stop hv1/stubborn",
+        "restart" => "restart hv1/stubborn",
+        "pause" => "pause hv1/stubborn",
+        "resume" => "resume hv1/files",
+        "create" => "create new --context hv1",
+        "delete" => "delete hv1/badboot",
+        "protect" => "protect hv1/badboot --on",
+        "snapshot create" => "snapshot create hv1/badboot --name s",
+        "snapshot restore" => "snapshot restore hv1/db@base --stop",
+        "snapshot delete" => "snapshot delete hv1/db@base",
+        _ => return None,
+    })
+}
+
+#[tokio::test]
+async fn req_12_read_only_refuses_every_change_of_every_row() {
+    let bench = Bench::with(
+        Knobs::instant(),
+        Some("corral was started with --readonly"),
+        false,
+    );
+    let mut tried = 0;
+    for row in rows()
+        .iter()
+        .filter(|row| matches!(row.run, Run::Change(_)))
+    {
+        if !matches!(row.noun, GroupNoun::Instances | GroupNoun::NewInstance) {
+            continue;
+        }
+        let line = line_for(row.name).unwrap_or_else(|| panic!("no line for {}", row.name));
+        let plan = bench.plan(line).await.unwrap();
+        assert_eq!(plan.runnable().count(), 0, "{line}");
+        for consent in [Consent::default(), yes(), typed("badboot"), answer(&plan)] {
+            let refused = error(bench.run(line, consent).await);
+            assert_eq!(refused.kind, ErrorKind::Refused, "{line}");
+            assert!(refused.message.contains("--readonly"), "{refused}");
+        }
+        tried += 1;
+    }
+    assert!(tried >= 10);
+    assert!(bench.native().is_empty());
+}
+
+#[tokio::test]
+async fn req_12_a_read_only_context_refuses_its_own_only() {
+    let bench = Bench::new();
+    let refused = error(bench.force("start xs --context xs").await);
+    assert_eq!(refused.kind, ErrorKind::NotFound);
+    let view = bench.engine.fleet().view();
+    let row = view.instances.iter().find(|r| r.context == "xs").unwrap();
+    let refused = error(bench.force(&format!("stop --force {}", row.id)).await);
+    assert!(refused.message.contains("read-only"), "{refused}");
+    assert!(bench.native().is_empty());
+}
+
+#[tokio::test]
+async fn req_14_protected_contexts_and_instances_want_the_name() {
+    let bench = Bench::new();
+    let view = bench
+        .engine
+        .fleet()
+        .settle(&corral::model::Scope::default())
+        .await;
+    let row = view
+        .instances
+        .iter()
+        .find(|r| r.context == "prod" && r.state.is_active())
+        .unwrap()
+        .clone();
+    let line = format!("stop {}", row.id);
+    assert_eq!(
+        bench.plan(&line).await.unwrap().gate,
+        Gate::Type {
+            text: row.name.clone()
+        }
+    );
+    for consent in [Consent::default(), yes(), typed("something else")] {
+        assert_eq!(
+            error(bench.run(&line, consent).await).kind,
+            ErrorKind::Refused
+        );
+    }
+    assert!(bench.native().is_empty());
+    assert_eq!(
+        bench.run(&line, typed(&row.name)).await.unwrap().state,
+        TaskState::Done
+    );
+
+    let task = bench
+        .run("protect hv1/badboot --on", Consent::default())
+        .await
+        .unwrap();
+    assert_eq!(task.state, TaskState::Done);
+    let plan = bench.plan("snapshot delete hv1/badboot@x").await.unwrap();
+    assert!(plan.targets[0].protected);
+    let refused = error(bench.run("protect hv1/badboot --off", yes()).await);
+    assert!(
+        refused.to_string().contains("--confirm badboot"),
+        "{refused}"
+    );
+    assert_eq!(
+        bench
+            .run("protect hv1/badboot --off", typed("badboot"))
+            .await
+            .unwrap()
+            .state,
+        TaskState::Done
+    );
+}
+
+#[tokio::test]
+async fn req_13_a_yes_never_deletes() {
+    let bench = Bench::new();
+    let refused = error(bench.run("delete hv1/badboot", yes()).await);
+    assert_eq!(refused.kind, ErrorKind::Refused);
+    assert!(
+        refused
+            .to_string()
+            .contains("corral delete hv1/badboot --confirm badboot"),
+        "{refused}"
+    );
+    assert!(bench.native().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_backend_cannot_do_is_refused_with_its_reason() {
+    let bench = Bench::new();
+    let view = bench
+        .engine
+        .fleet()
+        .settle(&corral::model::Scope::default())
+        .await;
+    let row = view
+        .instances
+        .iter()
+        .find(|r| r.context == "nx" && r.state.is_active() && !r.protected)
+        .unwrap();
+    let refused = error(bench.force(&format!("pause {}", row.id)).await);
+    assert!(refused.message.contains("AHV has no pause"), "{refused}");
+}

@@ -1,0 +1,7 @@
+//! The engine over the simulated fleet: plans, gates, guards, tasks, journal.
+
+mod bench;
+mod bulk;
+mod guards;
+mod plans;
+mod tasks;
