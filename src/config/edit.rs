@@ -155,6 +155,17 @@ pub fn store_secret(
     Ok(path)
 }
 
+/// Deletes the secret that [`store_secret`] keeps for a context beside the configuration.
+pub fn forget_secret(config: &Path, name: &str) -> Result<()> {
+    check_name(name)?;
+    let folder = config.parent().unwrap_or(Path::new("."));
+    let path = folder.join("secrets").join(name);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(&path, error)),
+        _ => Ok(()),
+    }
+}
+
 fn check_name(name: &str) -> Result<()> {
     if is_context_name(name) {
         return Ok(());

@@ -1,5 +1,9 @@
 //! The rows, one file per group of verbs.
 
+mod config;
+mod context;
+mod context_edit;
+mod context_trust;
 mod create;
 mod delete;
 mod dial;
@@ -40,6 +44,8 @@ pub fn rows() -> &'static [&'static Row] {
             tasks::ROWS,
             doctor::ROWS,
             matrix::ROWS,
+            context::ROWS,
+            config::ROWS,
             front::ROWS,
         ]
         .into_iter()
