@@ -631,3 +631,7 @@ pub(super) async fn switch(engine: Arc<Engine>, action: Action, on: bool) -> Res
     (if on { "Enable" } else { "Disable" }).clone_into(&mut shape.ask);
     plan(&engine, action, shape, targets)
 }
+
+#[cfg(test)]
+#[path = "context_tests.rs"]
+mod tests;

@@ -13,7 +13,7 @@ use crate::link::tls::{self, Presented};
 use crate::link::trust::{Offer, Pin, PinKind, Trust, TrustStore, Verdict};
 use crate::link::x509::read_fingerprint;
 use crate::model::{
-    Action, Body, ContextSpec, Data, Error, Outcome, Result, Step, TrustRow, shown,
+    Action, Body, ContextSpec, Data, Error, Outcome, Result, Selector, Step, TrustRow, shown,
 };
 
 /// Where a context's TLS server is.
@@ -51,7 +51,7 @@ fn stored(engine: &Engine) -> TrustStore {
 }
 
 pub(super) async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let wanted: Vec<&str> = action.targets.iter().map(|t| t.as_str()).collect();
+    let wanted: Vec<&str> = action.targets.iter().map(Selector::as_str).collect();
     for name in &wanted {
         known(&engine, name)?;
     }
@@ -107,7 +107,7 @@ pub(super) async fn pin(engine: Arc<Engine>, action: Action) -> Result<Planned> 
     let mut shape = Shape::of(&action)?;
     "Trust the certificate of".clone_into(&mut shape.ask);
     let first = pinned.is_empty();
-    let prepared = prepare(&spec, &host, &seen, asked.as_deref(), &pinned)?;
+    let prepared = prepare(&spec, &host, &seen, asked.as_deref(), &pinned);
     // The user who brings the fingerprint has compared it; a change still needs the name.
     if first && asked.is_some() {
         shape.risk = Risk::Confirm;
@@ -164,16 +164,16 @@ fn prepare(
     seen: &Presented,
     asked: Option<&str>,
     pinned: &[Pin],
-) -> Result<Prepared> {
+) -> Prepared {
     let server = seen.chain.first().map_or("", |c| c.fingerprint.as_str());
     let token = format!("{server}:{}", pinned.len());
     if let Verdict::Ok(_) = seen.verdict
         && asked.is_none_or(|asked| pinned.iter().any(|pin| pin.fingerprint == asked))
     {
-        return Ok(Prepared::unchanged(
+        return Prepared::unchanged(
             token,
             format!("the certificate of {host} is trusted already"),
-        ));
+        );
     }
     if let Verdict::Expired { .. } | Verdict::NotYet { .. } | Verdict::Unusable { .. } =
         seen.verdict
@@ -187,17 +187,17 @@ fn prepare(
             || ("it cannot be used".to_owned(), None),
             |error| (error.message, error.remedy),
         );
-        return Ok(Prepared::refused(token, message, remedy));
+        return Prepared::refused(token, message, remedy);
     }
     let Some(offer) = choose(seen, asked) else {
         if asked.is_some() {
-            return Ok(Prepared::refused(
+            return Prepared::refused(
                 token,
                 format!(
                     "{host} presents another certificate than the one that was named (server: {server})"
                 ),
                 Some("Compare again on the host, and stop here if it differs".to_owned()),
-            ));
+            );
         }
         let error = seen
             .verdict
@@ -207,7 +207,7 @@ fn prepare(
             || ("nothing to pin".to_owned(), None),
             |error| (error.message, error.remedy),
         );
-        return Ok(Prepared::refused(token, message, remedy));
+        return Prepared::refused(token, message, remedy);
     };
     let certificate = &offer.certificate;
     let mut prepared = Prepared::new(
@@ -245,7 +245,7 @@ fn prepare(
             pin.fingerprint
         ));
     }
-    Ok(prepared)
+    prepared
 }
 
 #[cfg(test)]
