@@ -5,6 +5,7 @@ pub mod dial;
 pub mod duplex;
 pub mod files;
 pub mod lines;
+pub mod ports;
 pub mod qga;
 pub mod qmp;
 pub mod signal;

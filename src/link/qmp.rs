@@ -334,10 +334,9 @@ fn event_of(object: &Map<String, Value>) -> Option<QmpEvent> {
 
 /// `7.2.22` out of what the greeting or `query-version` says.
 fn version_of(value: &Value) -> String {
-    let part = |key| {
+    let part = |key: &str| {
         value
-            .get("qemu")
-            .and_then(|q| q.get(key))
+            .pointer(&format!("/qemu/{key}"))
             .and_then(Value::as_u64)
     };
     match (part("major"), part("minor"), part("micro")) {

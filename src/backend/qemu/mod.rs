@@ -1,10 +1,16 @@
 //! QEMU on this machine, without any daemon: corral owns the processes.
 
+pub mod accel;
+mod argv;
+pub mod ctx;
 pub mod definition;
 pub mod firmware;
 pub mod image;
+pub mod locks;
 mod merge;
 pub mod op;
+pub mod ports;
+pub mod process;
 pub mod seed;
 pub mod store;
 pub mod tpm;

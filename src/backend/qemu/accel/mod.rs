@@ -1,0 +1,190 @@
+//! KVM only where it is proven: a node that opens is no proof, and neither is real mode. Some hosts
+//! run a guest through KVM one emulated instruction at a time, far slower than TCG.
+
+mod rom;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::ctx::Ctx;
+use crate::link::child::{Cmd, run};
+use crate::link::files;
+use crate::model::{Error, ErrorKind, Result};
+
+/// A proof takes at most this long.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// What guests are run with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accel {
+    /// KVM works; else TCG.
+    pub kvm: bool,
+    /// How that is known, or why not.
+    pub why: String,
+}
+
+impl Accel {
+    /// QEMU's word.
+    pub fn word(&self) -> &'static str {
+        if self.kvm { "kvm" } else { "tcg" }
+    }
+
+    /// The CPU model that a new guest gets.
+    pub fn cpu_model(&self) -> &'static str {
+        if self.kvm { "host" } else { "qemu64" }
+    }
+
+    /// The CPU model that a guest defined with `defined` runs with: `host` needs KVM.
+    pub fn model_for<'a>(&self, defined: &'a str) -> &'a str {
+        if !self.kvm && defined == "host" {
+            "qemu64"
+        } else {
+            defined
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Cached {
+    boot: String,
+    qemu: String,
+    model: String,
+    accel: Accel,
+}
+
+/// The accelerator for guests with this CPU model, proven once per boot and QEMU version.
+///
+/// # Errors
+/// When QEMU is not there at all.
+pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
+    let qemu = ctx.qemu()?;
+    // A TCG model says nothing about KVM; `host` is what guests under KVM get.
+    let model = if model.is_empty() { "host" } else { model };
+    let version = fingerprint(&qemu);
+    let boot = boot_id();
+    let file = ctx.state_dir().join("accel.json");
+    let mut known: Vec<Cached> = std::fs::read(&file)
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default();
+    known.retain(|c| c.boot == boot && c.qemu == version);
+    if let Some(cached) = known.iter().find(|c| c.model == model) {
+        return Ok(cached.accel.clone());
+    }
+    let accel = test(&qemu, model, &ctx.state_dir()).await;
+    known.push(Cached {
+        boot,
+        qemu: version,
+        model: model.to_owned(),
+        accel: accel.clone(),
+    });
+    // Without a cache the test is made again: no failure.
+    if let Ok(bytes) = serde_json::to_vec(&known) {
+        let _ = files::write_atomically(&file, &bytes);
+    }
+    Ok(accel)
+}
+
+async fn test(qemu: &Path, model: &str, state: &Path) -> Accel {
+    let no = |why: String| Accel { kvm: false, why };
+    let node = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    match node {
+        Ok(_) => {}
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            return no("KVM is there, but /dev/kvm is not yours to open: sudo adduser $USER kvm, then log in again".to_owned());
+        }
+        Err(_) => return no(
+            "no /dev/kvm: virtualisation is off in the firmware, or this is a VM without nesting"
+                .to_owned(),
+        ),
+    }
+    match boot(qemu, "kvm", model, state).await {
+        Ok(()) => Accel {
+            kvm: true,
+            why: format!("KVM boots a test guest with CPU model {model}"),
+        },
+        Err(error) => no(format!("/dev/kvm opens, but {}", error.message)),
+    }
+}
+
+/// Boots the payload.
+async fn boot(qemu: &Path, accel: &str, model: &str, state: &Path) -> Result<()> {
+    files::make_dir(state)?;
+    let rom = tempfile::Builder::new()
+        .prefix("probe-")
+        .tempfile_in(state)
+        .and_then(|file| std::fs::write(file.path(), rom::image()).map(|()| file))
+        .map_err(|e| Error::backend(format!("the boot test cannot be written: {e}")).because(e))?;
+    let cmd = Cmd::new(qemu)
+        .args(["-machine", &format!("q35,accel={accel}"), "-cpu", model])
+        .args(["-m", "16", "-nodefaults", "-no-user-config", "-no-reboot"])
+        .args(["-display", "none", "-device"])
+        .arg("isa-debug-exit,iobase=0xf4,iosize=4")
+        .arg("-bios")
+        .arg(rom.path());
+    match run(&cmd, LIMIT).await {
+        Ok(output) if output.status.code() == Some(rom::PASSED) => Ok(()),
+        Ok(output) => Err(Error::backend(format!(
+            "a test guest did not boot: {}",
+            output.complaint()
+        ))),
+        Err(error) if error.kind == ErrorKind::TimedOut => Err(Error::timed_out(format!(
+            "a test guest with CPU model {model} did not come up within {} s (kernels would hang)",
+            LIMIT.as_secs()
+        ))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes when another QEMU is installed, without running it.
+fn fingerprint(qemu: &Path) -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(qemu).map_or_else(
+        |_| String::new(),
+        |meta| format!("{}:{}:{}", qemu.display(), meta.len(), meta.mtime()),
+    )
+}
+
+/// This boot of this machine.
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_needs_kvm_falls_back() {
+        let tcg = Accel {
+            kvm: false,
+            why: String::new(),
+        };
+        assert_eq!(tcg.model_for("host"), "qemu64");
+        assert_eq!(tcg.model_for("max"), "max");
+        assert_eq!(rom::image().len(), 65536);
+    }
+
+    #[tokio::test]
+    async fn the_payload_boots_where_qemu_is() {
+        let Ok(qemu) = which::which("qemu-system-x86_64") else {
+            println!("skipped: no qemu-system-x86_64");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        // A loaded machine may need more than the limit of one try.
+        for _ in 0..5 {
+            if boot(&qemu, "tcg", "qemu64", dir.path()).await.is_ok() {
+                return;
+            }
+        }
+        panic!("the payload does not boot under TCG");
+    }
+}

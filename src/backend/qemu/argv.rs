@@ -1,0 +1,347 @@
+//! A definition as QEMU's command line.
+//!
+//! Slots on the root bus are fixed, so that a disk or NIC that comes or goes moves no other.
+//! Block nodes are given as JSON: a path may hold commas. Every path is absolute, because
+//! `-daemonize` changes to `/`.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::accel::Accel;
+use super::ctx::Paths;
+use super::definition::{Definition, DiskDef, FirmwareKind, NicDef, VARS_NODE};
+use crate::model::{Error, Result, shown};
+
+/// First slot and number of slots on the root bus.
+const NICS: (usize, usize) = (0x08, 8);
+const DISKS: (usize, usize) = (0x10, 14);
+/// Ports of the board's SATA controller.
+const SATA: usize = 6;
+
+/// All arguments after the program's name.
+///
+/// # Errors
+/// `Invalid` for what the board or QEMU cannot take, naming it.
+pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String>> {
+    let mut args = Args(Vec::new());
+    args.flag("-nodefaults").flag("-no-user-config");
+    args.two("-name", &format!("guest={}", comma(&vm.name)));
+    args.two("-uuid", &vm.uuid.to_string());
+    args.two("-machine", &machine(vm, accel));
+    args.two("-cpu", accel.model_for(&vm.cpu_model));
+    args.two("-smp", &vm.cpus.to_string());
+    args.two("-m", &format!("size={}K", vm.memory.0 >> 10));
+    args.two("-smbios", "type=1,manufacturer=corral");
+    let base = if vm.os.as_deref() == Some("windows") {
+        "base=localtime"
+    } else {
+        "base=utc"
+    };
+    args.two("-rtc", base);
+    args.two("-boot", "strict=on");
+    firmware(vm, &mut args);
+    args.device("VGA,id=vga0,bus=pcie.0,addr=0x1");
+    args.device("virtio-serial-pci,id=vser0,bus=pcie.0,addr=0x2");
+    args.device("virtio-rng-pci,id=rng0,bus=pcie.0,addr=0x3");
+    args.device("virtio-balloon-pci,id=balloon0,bus=pcie.0,addr=0x4");
+    // Room for what is plugged in later.
+    for n in 0..8 {
+        args.device(&format!(
+            "pcie-root-port,id=spare{n},bus=pcie.0,chassis={},addr=0x6.0x{n},multifunction=on",
+            n + 1
+        ));
+    }
+    if vm.os.as_deref() == Some("windows") {
+        // A pointer that follows a viewer's.
+        args.device("qemu-xhci,id=usb0,bus=pcie.0,addr=0x7");
+        args.device("usb-tablet,id=tablet0,bus=usb0.0");
+    }
+    let mut sata = 0;
+    disks(vm, &mut args, &mut sata)?;
+    cdroms(vm, &mut args, &mut sata)?;
+    for (n, nic) in vm.nics.iter().enumerate() {
+        network(nic, n, &mut args)?;
+    }
+    sockets(paths, &mut args);
+    if vm.tpm {
+        args.two(
+            "-chardev",
+            &format!("socket,id=tpm0,path={}", file(&paths.tpm)),
+        );
+        args.two("-tpmdev", "emulator,id=tpm0,chardev=tpm0");
+        args.device("tpm-crb,tpmdev=tpm0");
+    }
+    args.two("-pidfile", &paths.pid.to_string_lossy());
+    args.flag("-daemonize");
+    Ok(args.0)
+}
+
+struct Args(Vec<String>);
+
+impl Args {
+    fn flag(&mut self, flag: &str) -> &mut Self {
+        self.0.push(flag.to_owned());
+        self
+    }
+
+    fn two(&mut self, flag: &str, value: &str) {
+        self.0.push(flag.to_owned());
+        self.0.push(value.to_owned());
+    }
+
+    fn device(&mut self, value: &str) {
+        self.two("-device", value);
+    }
+
+    fn blockdev(&mut self, node: &Value) {
+        self.two("-blockdev", &node.to_string());
+    }
+}
+
+/// A comma ends an option's value; a doubled one is a comma.
+fn comma(text: &str) -> String {
+    text.replace(',', ",,")
+}
+
+fn file(path: &Path) -> String {
+    comma(&path.to_string_lossy())
+}
+
+fn machine(vm: &Definition, accel: &Accel) -> String {
+    let mut text = format!("{},accel={}", comma(&vm.machine), accel.word());
+    if vm.firmware.kind == FirmwareKind::Uefi {
+        text.push_str(",pflash0=eficode");
+        if vm.firmware.vars.is_some() {
+            text.push_str(",pflash1=");
+            text.push_str(VARS_NODE);
+        }
+        if vm.firmware.secure_boot {
+            text.push_str(",smm=on");
+        }
+    }
+    text
+}
+
+fn firmware(vm: &Definition, args: &mut Args) {
+    if vm.firmware.kind == FirmwareKind::Bios {
+        return;
+    }
+    if let Some(code) = &vm.firmware.code {
+        let format = vm.firmware.code_format.as_deref().unwrap_or("raw");
+        args.blockdev(
+            &json!({"driver": format, "node-name": "eficode", "read-only": true,
+            "file": {"driver": "file", "filename": code.to_string_lossy(), "read-only": true}}),
+        );
+    }
+    if let Some(vars) = &vm.firmware.vars {
+        args.blockdev(&json!({"driver": "qcow2", "node-name": VARS_NODE,
+            "file": {"driver": "file", "filename": vars.to_string_lossy()}}));
+    }
+    if vm.firmware.secure_boot {
+        // Only code in system management mode may write the variables.
+        args.two("-global", "driver=cfi.pflash01,property=secure,value=on");
+        args.two("-global", "ICH9-LPC.disable_s3=1");
+    }
+}
+
+fn full(what: &str, most: usize) -> Error {
+    Error::invalid(format!("more {what} than the board has room for ({most})"))
+}
+
+fn node(disk: &DiskDef) -> Value {
+    json!({
+        "driver": disk.format, "node-name": disk.name, "read-only": disk.readonly,
+        "discard": "unmap",
+        "file": {"driver": "file", "node-name": format!("{}-file", disk.name),
+            "filename": disk.path.to_string_lossy(), "read-only": disk.readonly, "discard": "unmap"},
+    })
+}
+
+fn disks(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
+    if vm.disks.iter().any(|disk| disk.bus == "scsi") {
+        args.device("virtio-scsi-pci,id=scsi0,bus=pcie.0,addr=0x5");
+    }
+    for (n, disk) in vm.disks.iter().enumerate() {
+        if !matches!(disk.format.as_str(), "qcow2" | "raw") {
+            return Err(Error::invalid(format!(
+                "{}: format {:?} is neither qcow2 nor raw",
+                shown(&disk.name),
+                shown(&disk.format)
+            )));
+        }
+        args.blockdev(&node(disk));
+        let name = comma(&disk.name);
+        let mut device = match disk.bus.as_str() {
+            "virtio" if n < DISKS.1 => {
+                format!("virtio-blk-pci,bus=pcie.0,addr={:#x}", DISKS.0 + n)
+            }
+            "virtio" => return Err(full("virtio disks", DISKS.1)),
+            "scsi" => "scsi-hd,bus=scsi0.0".to_owned(),
+            "sata" if *sata < SATA => {
+                *sata += 1;
+                format!("ide-hd,bus=ide.{}", *sata - 1)
+            }
+            "sata" => return Err(full("SATA drives", SATA)),
+            other => {
+                return Err(Error::invalid(format!(
+                    "{}: bus {:?} is none of virtio, scsi, sata",
+                    shown(&disk.name),
+                    shown(other)
+                )));
+            }
+        };
+        device.push_str(&format!(",drive={name},id={name}-dev"));
+        if !disk.readonly {
+            device.push_str(&format!(",bootindex={}", n + 1));
+        }
+        if !disk.serial.is_empty() {
+            device.push_str(&format!(",serial={}", comma(&disk.serial)));
+        }
+        args.device(&device);
+    }
+    Ok(())
+}
+
+fn cdroms(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
+    for (n, medium) in vm.cdroms.iter().enumerate() {
+        if *sata == SATA {
+            return Err(full("SATA drives", SATA));
+        }
+        let name = comma(&medium.name);
+        let mut device = format!("ide-cd,bus=ide.{sata},id={name}-dev,bootindex={}", 100 + n);
+        if let Some(path) = &medium.path {
+            args.blockdev(
+                &json!({"driver": "raw", "node-name": medium.name, "read-only": true,
+                "file": {"driver": "file", "node-name": format!("{}-file", medium.name),
+                    "filename": path.to_string_lossy(), "read-only": true}}),
+            );
+            device.push_str(&format!(",drive={name}"));
+        }
+        *sata += 1;
+        args.device(&device);
+    }
+    Ok(())
+}
+
+fn network(nic: &NicDef, n: usize, args: &mut Args) -> Result<()> {
+    if nic.network != "user" {
+        return Err(Error::invalid(format!(
+            "{}: network {:?} is not \"user\"",
+            shown(&nic.name),
+            shown(&nic.network)
+        )));
+    }
+    if n >= NICS.1 {
+        return Err(full("network interfaces", NICS.1));
+    }
+    let model = match nic.model.as_str() {
+        "virtio" => "virtio-net-pci",
+        "e1000e" => "e1000e",
+        "e1000" => "e1000",
+        other => {
+            return Err(Error::invalid(format!(
+                "{}: model {:?} is none of virtio, e1000e, e1000",
+                shown(&nic.name),
+                shown(other)
+            )));
+        }
+    };
+    let name = comma(&nic.name);
+    let mut netdev = format!("user,id={name}");
+    for forward in &nic.forwards {
+        netdev.push_str(&format!(
+            ",hostfwd=tcp:{}:{}-:{}",
+            comma(&forward.host),
+            forward.port,
+            forward.guest
+        ));
+    }
+    args.two("-netdev", &netdev);
+    args.device(&format!(
+        "{model},netdev={name},id={name}-dev,mac={},bus=pcie.0,addr={:#x}",
+        comma(&nic.mac),
+        NICS.0 + n
+    ));
+    Ok(())
+}
+
+fn sockets(paths: &Paths, args: &mut Args) {
+    let listen =
+        |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", file(path));
+    args.two("-chardev", &listen("qmp0", &paths.qmp));
+    args.two("-mon", "chardev=qmp0,mode=control");
+    args.two("-chardev", &listen("qmp1", &paths.events));
+    args.two("-mon", "chardev=qmp1,mode=control");
+    args.two("-chardev", &listen("ga0", &paths.agent));
+    args.device("virtserialport,bus=vser0.0,chardev=ga0,name=org.qemu.guest_agent.0,id=ga0-dev");
+    let serial = listen("serial0", &paths.serial);
+    let log = file(&paths.serial_log);
+    args.two("-chardev", &format!("{serial},logfile={log},logappend=on"));
+    args.two("-serial", "chardev:serial0");
+    args.two("-display", "none");
+    args.two("-vnc", &format!("unix:{}", file(&paths.vnc)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ctx::tests::context;
+    use super::super::definition::tests::sample;
+    use super::*;
+
+    fn tcg() -> Accel {
+        Accel {
+            kvm: false,
+            why: "test".into(),
+        }
+    }
+
+    fn line(change: impl Fn(&mut Definition)) -> Result<String> {
+        let mut vm = sample("a,b", Path::new("/d/a,b"));
+        change(&mut vm);
+        let paths = context(Path::new("/s")).paths(&vm.uuid)?;
+        build(&vm, &paths, &tcg()).map(|args| args.join(" "))
+    }
+
+    #[test]
+    fn names_and_paths_with_commas_stay_one_value() {
+        let text = line(|_| ()).unwrap();
+        assert!(text.contains("guest=a,,b"), "{text}");
+        assert!(
+            text.contains("\"filename\":\"/d/a,b/disk0.qcow2\""),
+            "{text}"
+        );
+        assert!(text.contains("pc-q35-7.2,accel=tcg -cpu qemu64"), "{text}");
+        assert!(!text.contains("smm"));
+    }
+
+    #[test]
+    fn forwards_listen_where_the_definition_says() {
+        let text = line(|vm| {
+            vm.nics[0].forwards.push(super::super::definition::Forward {
+                host: "127.0.0.1".into(),
+                port: 2201,
+                guest: 22,
+            });
+        })
+        .unwrap();
+        assert!(text.contains("hostfwd=tcp:127.0.0.1:2201-:22"), "{text}");
+    }
+
+    #[test]
+    fn what_the_board_cannot_take_is_named() {
+        for (change, word) in [
+            (
+                (|vm| vm.disks[0].bus = "mfm".into()) as fn(&mut Definition),
+                "mfm",
+            ),
+            (|vm| vm.disks[0].format = "vmdk".into(), "vmdk"),
+            (|vm| vm.nics[0].model = "ne2k\u{1b}".into(), "ne2k\\x1b"),
+            (|vm| vm.nics[0].network = "br0".into(), "br0"),
+            (|vm| vm.disks = vec![vm.disks[0].clone(); 15], "14"),
+        ] {
+            let error = line(change).unwrap_err();
+            assert!(error.message.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The QEMU process of a VM: started so that it outlives corral, found again by its monitor.
+//!
+//! A process is ours only if `query-uuid` answers with the definition's UUID. No other is touched.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::accel::{self, Accel};
+use super::argv;
+use super::ctx::{Ctx, Paths};
+use super::definition::Definition;
+use super::{locks, ports};
+use crate::link::child::{Cmd, run};
+use crate::link::qmp::Qmp;
+use crate::link::{files, signal};
+use crate::model::{Error, ErrorKind, Result};
+
+/// A monitor answers within milliseconds; a loaded machine within a second or two.
+pub const MONITOR: Duration = Duration::from_secs(5);
+/// Until QEMU has set up its devices and gone to the background.
+const START: Duration = Duration::from_secs(60);
+
+/// How a process was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The process.
+    pub pid: u32,
+    /// With what.
+    pub accel: Accel,
+    /// When.
+    pub at: Timestamp,
+    /// In which boot of this machine.
+    pub boot: String,
+    /// Hash of the definition it was started from: another one now means pending changes.
+    pub definition: String,
+}
+
+impl Launch {
+    /// The last start of this VM.
+    pub fn read(paths: &Paths) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(&paths.launch).ok()?).ok()
+    }
+}
+
+/// The command line that starts this VM.
+///
+/// # Errors
+/// As [`argv::build`]; `NotFound` without QEMU.
+pub fn command(ctx: &Ctx, vm: &Definition, accel: &Accel) -> Result<Cmd> {
+    let paths = ctx.paths(&vm.uuid)?;
+    Ok(Cmd::new(ctx.qemu()?).args(argv::build(vm, &paths, accel)?))
+}
+
+/// Starts the VM's process and returns once its monitor answers. The caller holds
+/// [`locks::vm`].
+///
+/// # Errors
+/// `Conflict` when it runs already or a port is taken, `Backend` with QEMU's own words.
+pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
+    let paths = ctx.paths(&vm.uuid)?;
+    let called = ctx.called(vm);
+    if connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some() {
+        return Err(Error::conflict(format!("{called} runs already")));
+    }
+    let accel = accel_for(ctx, vm).await?;
+    let cmd = command(ctx, vm, &accel)?;
+    files::make_dir(&paths.dir)?;
+    // What a killed process left behind would be in the way.
+    for path in paths.sockets().into_iter().chain([paths.pid.as_path()]) {
+        let _ = std::fs::remove_file(path);
+    }
+    let claim = ports::check(ctx, vm).await?;
+    if vm.tpm {
+        start_tpm(ctx, vm, &paths).await?;
+    }
+    let output = run(&cmd, START).await;
+    drop(claim);
+    let output = output.map_err(|e| e.in_context(&ctx.spec.name))?;
+    note(&paths, &cmd, &output.stderr);
+    if !output.status.success() {
+        return Err(failed(&called, &paths, &output.complaint()));
+    }
+    let launch = Launch {
+        pid: signal::read_pidfile(&paths.pid).unwrap_or_default(),
+        accel,
+        at: Timestamp::now(),
+        boot: accel::boot_id(),
+        definition: super::store::Store::hash(vm),
+    };
+    let bytes = serde_json::to_vec(&launch).unwrap_or_default();
+    files::write_atomically(&paths.launch, &bytes)?;
+    match connect(ctx, vm).await? {
+        Some(_) => Ok(launch),
+        None => Err(failed(&called, &paths, "it ended right after its start")),
+    }
+}
+
+fn failed(called: &str, paths: &Paths, why: &str) -> Error {
+    Error::backend(format!("{called}: QEMU did not start: {why}"))
+        .remedy(format!("Its log: {}", paths.log.display()))
+}
+
+/// What this VM runs with.
+///
+/// # Errors
+/// Without QEMU.
+pub async fn accel_for(ctx: &Ctx, vm: &Definition) -> Result<Accel> {
+    // A guest with a TCG model gains by KVM too, so that model is what is proven.
+    accel::prove(ctx, &vm.cpu_model).await
+}
+
+/// Appends how QEMU was started and what it said; the log is begun anew at 1 MiB.
+fn note(paths: &Paths, cmd: &Cmd, said: &[u8]) {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let long = std::fs::metadata(&paths.log).is_ok_and(|meta| meta.len() > 1 << 20);
+    let file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(!long)
+        .write(true)
+        .truncate(long)
+        .mode(0o600)
+        .open(&paths.log);
+    // The log helps to find a fault; the start does not depend on it.
+    if let Ok(mut file) = file {
+        let _ = writeln!(file, "{} {}", Timestamp::now(), cmd.shown());
+        let _ = file.write_all(said);
+    }
+}
+
+async fn start_tpm(ctx: &Ctx, vm: &Definition, paths: &Paths) -> Result<()> {
+    let swtpm = ctx.env.which("swtpm").ok_or_else(|| {
+        Error::not_found("swtpm is not installed, and this VM has a TPM")
+            .remedy("sudo apt install swtpm")
+    })?;
+    if let Some(pid) = signal::read_pidfile(&paths.tpm_pid) {
+        let ours = paths.tpm.to_string_lossy().into_owned();
+        // One of a QEMU that was killed still holds the state.
+        let _ = signal::kill(pid, |argv| argv.iter().any(|arg| arg.contains(&ours)));
+    }
+    let _ = std::fs::remove_file(&paths.tpm);
+    let state = ctx.store.dir(&vm.name)?.join("tpm");
+    files::make_dir(&state)?;
+    let cmd = Cmd::new(swtpm)
+        .args(["socket", "--tpm2", "--terminate", "--daemon", "--tpmstate"])
+        .arg(format!("dir={}", state.display()))
+        .arg("--ctrl")
+        .arg(format!("type=unixio,path={}", paths.tpm.display()))
+        .arg("--pid")
+        .arg(format!("file={}", paths.tpm_pid.display()));
+    crate::link::child::run_ok(&cmd, MONITOR).await.map(|_| ())
+}
+
+/// The monitor of the running VM under its lock; `None` when it does not run.
+///
+/// # Errors
+/// `TimedOut` when it hangs, `Conflict` when another process listens there, or another corral
+/// holds the monitor too long.
+pub async fn connect(ctx: &Ctx, vm: &Definition) -> Result<Option<Qmp>> {
+    connect_within(ctx, vm, MONITOR).await
+}
+
+/// [`connect`] with another limit.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_within(ctx: &Ctx, vm: &Definition, limit: Duration) -> Result<Option<Qmp>> {
+    let paths = ctx.paths(&vm.uuid)?;
+    if !paths.qmp.exists() {
+        return Ok(None);
+    }
+    let started = std::time::Instant::now();
+    let lock = locks::monitor(ctx, &vm.uuid, limit).await?;
+    let left = limit.saturating_sub(started.elapsed());
+    let mut qmp = match Qmp::connect(&paths.qmp, &ctx.called(vm), left).await {
+        Ok(qmp) => qmp,
+        Err(error) if error.kind == ErrorKind::Unreachable => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let left = limit.saturating_sub(started.elapsed());
+    let answer = match qmp.execute("query-uuid", Value::Null, left).await {
+        Ok(answer) => answer,
+        Err(error) if error.kind == ErrorKind::Unreachable => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let said = answer.get("UUID").and_then(Value::as_str).unwrap_or("");
+    if said.parse::<uuid::Uuid>().ok() != Some(vm.uuid) {
+        return Err(Error::conflict(format!(
+            "{}: the QEMU at {} is another machine's ({})",
+            ctx.called(vm),
+            paths.qmp.display(),
+            crate::model::shown(said)
+        ))
+        .remedy("It is left alone. Look at it: corral doctor"));
+    }
+    qmp.hold(lock);
+    Ok(Some(qmp))
+}
+
+/// The process that was started for this VM, by what its command line says; for a process whose
+/// monitor does not answer.
+pub fn owner(paths: &Paths, vm: &Definition) -> Option<u32> {
+    let pid = signal::read_pidfile(&paths.pid)?;
+    signal::argv(pid)
+        .filter(|argv| is_ours(argv, paths, vm))
+        .map(|_| pid)
+}
+
+/// Whether a command line is one that [`command`] made for this VM.
+pub fn is_ours(argv: &[String], paths: &Paths, vm: &Definition) -> bool {
+    let uuid = vm.uuid.to_string();
+    let pid = paths.pid.to_string_lossy();
+    argv.windows(2).any(|w| w[0] == "-uuid" && w[1] == uuid)
+        && argv.windows(2).any(|w| w[0] == "-pidfile" && w[1] == pid)
+}
+
+/// Waits until the VM's process has ended, at most `limit`; true when it has.
+pub async fn ended(paths: &Paths, vm: &Definition, pid: Option<u32>, limit: Duration) -> bool {
+    let until = tokio::time::Instant::now() + limit;
+    loop {
+        let alive = match pid.or_else(|| owner(paths, vm)) {
+            Some(pid) => signal::argv(pid).is_some_and(|argv| is_ours(&argv, paths, vm)),
+            None => false,
+        };
+        if !alive {
+            return true;
+        }
+        if tokio::time::Instant::now() >= until {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
