@@ -3,6 +3,7 @@
 pub mod accel;
 mod argv;
 pub mod ctx;
+pub mod create;
 pub mod definition;
 pub mod firmware;
 pub mod image;
@@ -11,6 +12,7 @@ mod merge;
 pub mod op;
 pub mod ports;
 pub mod process;
+pub mod remove;
 pub mod seed;
 pub mod store;
 pub mod tpm;

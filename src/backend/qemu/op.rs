@@ -183,7 +183,9 @@ pub fn leftovers(store: &Store) -> Result<Vec<Leftover>> {
         match op {
             Some(Ok(op)) if op.is_alive() => {}
             Some(op) => found.push(Leftover { name, op: Some(op) }),
-            None if !dir.join(super::store::DEFINITION).exists() => {
+            None if !dir.join(super::store::DEFINITION).exists()
+                && !dir.join(super::remove::KEPT).exists() =>
+            {
                 found.push(Leftover { name, op: None });
             }
             None => {}

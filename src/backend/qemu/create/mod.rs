@@ -1,0 +1,420 @@
+//! Making a VM: a plan that only reads, then a folder that is whole or gone.
+
+mod build;
+mod shape;
+
+pub use build::build;
+pub use shape::CREATE_FIELDS;
+
+use std::path::PathBuf;
+
+use super::definition::{
+    Definition, DiskDef, FORMAT, FirmwareDef, FirmwareKind, MediumDef, folder_name,
+};
+use super::firmware::{self, Firmware};
+use super::image::{self, absolute};
+use super::seed::Seed;
+use super::store::{DEFINITION, Store};
+use super::{op, remove, tpm};
+use crate::backend::contract::{CreateRequest, DiskSource, Env, Firmware as Wanted, Prepared};
+use crate::model::{Bytes, Error, InstanceId, Refusal, Result, Step};
+
+/// Size of a blank disk where none was asked for. Sparse: it takes what is written.
+const BLANK: Bytes = Bytes::gib(20);
+
+/// What the machine decides: pinned into the definition when the VM is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// Versioned machine type: `pc-q35-7.2`.
+    pub machine: String,
+    /// CPU model.
+    pub cpu_model: String,
+}
+
+/// What `prepare` decided, for [`build`].
+pub struct Making {
+    /// The VM to be.
+    pub definition: Definition,
+    /// Start it once it is made.
+    pub start: bool,
+    source: Source,
+    firmware: Option<Firmware>,
+    seed: Option<Seed>,
+}
+
+/// Where the first disk comes from.
+enum Source {
+    Blank,
+    Copy {
+        from: PathBuf,
+        format: String,
+        grow: bool,
+    },
+    Backed {
+        base: PathBuf,
+        format: String,
+    },
+}
+
+/// Says what making the VM would do.
+///
+/// # Errors
+/// Only when the store cannot be read; what forbids it is in `refusals`.
+pub async fn prepare(
+    env: &Env,
+    store: &Store,
+    pinned: &Pinned,
+    id: &InstanceId,
+    request: CreateRequest,
+) -> Result<Prepared> {
+    let mut refusals = Vec::new();
+    let mut notes = Vec::new();
+    if let Err(e) = free_name(store, id, &request.name) {
+        refusals.push(Refusal::from(&e));
+    }
+    let made = match folder_name(&request.name) {
+        Ok(_) => plan(env, store, pinned, request, &mut refusals, &mut notes).await,
+        Err(_) => None,
+    };
+    let Some((making, token)) = made.filter(|_| refusals.is_empty()) else {
+        let mut prepared = Prepared::new("new", Vec::new());
+        prepared.refusals = refusals;
+        return Ok(prepared);
+    };
+    let mut prepared = Prepared::new(token, steps(env, store, &making)?);
+    prepared.notes = notes;
+    Ok(prepared.with(making))
+}
+
+fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()> {
+    if !store.taken(name)? {
+        return Ok(());
+    }
+    let dir = store.dir(name)?;
+    let shown = crate::model::shown(name);
+    if dir.join(remove::KEPT).exists() {
+        return Err(Error::conflict(format!(
+            "the disks of a deleted VM called \"{shown}\" were kept in {}",
+            dir.display()
+        ))
+        .remedy("Move that folder away, or choose another name."));
+    }
+    if !dir.join(DEFINITION).exists() {
+        return Err(match op::read(&dir.join(op::FILE)) {
+            Ok(Some(op)) if op.is_alive() => {
+                Error::conflict(format!("\"{shown}\" is being made right now"))
+                    .remedy("Watch it: corral tasks")
+            }
+            _ => Error::conflict(format!(
+                "an interrupted create left a folder for \"{shown}\""
+            ))
+            .remedy("Clear it: corral doctor --fix"),
+        });
+    }
+    Err(
+        Error::conflict(format!("there is already a VM called \"{shown}\"")).remedy(format!(
+            "Choose another name, or delete it: corral delete {id}"
+        )),
+    )
+}
+
+async fn plan(
+    env: &Env,
+    store: &Store,
+    pinned: &Pinned,
+    request: CreateRequest,
+    refusals: &mut Vec<Refusal>,
+    notes: &mut Vec<String>,
+) -> Option<(Making, String)> {
+    let mut keep = |result: Result<()>| {
+        if let Err(e) = result {
+            refusals.push(Refusal::from(&e));
+        }
+    };
+    let dir = store.dir(&request.name).ok()?;
+    let uuid = uuid::Uuid::new_v4();
+    let set = match shape::Set::read(&request.set) {
+        Ok(set) => set,
+        Err(e) => {
+            keep(Err(e));
+            shape::Set::default()
+        }
+    };
+    keep(shape::limits(&request));
+    keep(image::tool(env).map(drop));
+    let bios = request.firmware == Some(Wanted::Bios);
+    if bios && request.secure_boot {
+        keep(Err(
+            Error::invalid("Secure Boot needs UEFI").remedy("Leave --firmware bios out.")
+        ));
+    }
+    let firmware = if bios {
+        None
+    } else {
+        match firmware::find(&firmware::descriptor_dirs(env), request.secure_boot) {
+            Ok(found) => Some(found),
+            Err(e) => {
+                keep(Err(e));
+                None
+            }
+        }
+    };
+    if request.tpm {
+        keep(tpm::tool(env).map(drop));
+        keep(shape::comma_free(&dir));
+    }
+    let (source, size, token) = match source(env, store, &request, notes).await {
+        Ok(found) => found,
+        Err(e) => {
+            keep(Err(e));
+            (Source::Blank, BLANK, String::new())
+        }
+    };
+    for path in &request.cdroms {
+        keep(image::readable(&absolute(path.as_ref())));
+    }
+    let seed = match &request.cloud_init {
+        Some(cloud) => match Seed::compose(cloud, &uuid, &request.name) {
+            Ok(seed) => Some(seed),
+            Err(e) => {
+                keep(Err(e));
+                None
+            }
+        },
+        None => None,
+    };
+    match shape::forwards(&request) {
+        Ok(open) => notes.extend(open),
+        Err(e) => keep(Err(e)),
+    }
+    let windows = request.os.as_deref() == Some("windows");
+    if windows && matches!(source, Source::Blank) && !request.tpm {
+        notes.push("Windows 11 wants a TPM and Secure Boot: --tpm --secure-boot".to_owned());
+    }
+    let bus = set
+        .bus
+        .clone()
+        .unwrap_or_else(|| if windows { "sata" } else { "virtio" }.to_owned());
+    let mut disks = vec![DiskDef {
+        name: "disk0".to_owned(),
+        path: dir.join("disk0.qcow2"),
+        format: "qcow2".to_owned(),
+        bus: bus.clone(),
+        size,
+        backing: match &source {
+            Source::Backed { base, .. } => Some(base.clone()),
+            _ => None,
+        },
+        owned: true,
+        serial: shape::serial(&uuid, 0),
+        readonly: false,
+    }];
+    if seed.is_some() {
+        disks.push(DiskDef {
+            name: "seed".to_owned(),
+            path: dir.join("seed.img"),
+            format: "raw".to_owned(),
+            bus,
+            size: Bytes::mib(2),
+            backing: None,
+            owned: true,
+            serial: "cidata".to_owned(),
+            readonly: true,
+        });
+    }
+    let definition = Definition {
+        format: FORMAT,
+        uuid,
+        cpus: request.cpus,
+        memory: request.memory,
+        machine: set
+            .machine
+            .clone()
+            .unwrap_or_else(|| pinned.machine.clone()),
+        cpu_model: set
+            .cpu_model
+            .clone()
+            .unwrap_or_else(|| pinned.cpu_model.clone()),
+        firmware: FirmwareDef {
+            kind: if bios {
+                FirmwareKind::Bios
+            } else {
+                FirmwareKind::Uefi
+            },
+            code: firmware.as_ref().map(|f| f.code.clone()),
+            code_format: firmware.as_ref().map(|f| f.code_format.clone()),
+            vars: firmware.as_ref().map(|_| dir.join("efivars.qcow2")),
+            secure_boot: request.secure_boot,
+        },
+        tpm: request.tpm,
+        os: request.os.clone(),
+        tags: shape::tags(&request.tags),
+        note: request.note.clone(),
+        autostart: false,
+        template: false,
+        created_at: Some(jiff::Timestamp::now()),
+        disks,
+        cdroms: request
+            .cdroms
+            .iter()
+            .enumerate()
+            .map(|(n, path)| MediumDef {
+                name: format!("cdrom{n}"),
+                path: Some(absolute(path.as_ref())),
+            })
+            .collect(),
+        nics: vec![shape::nic(&request, &uuid, set.nic.as_deref(), windows)],
+        name: request.name,
+    };
+    let making = Making {
+        definition,
+        start: request.start,
+        source,
+        firmware,
+        seed,
+    };
+    Some((making, format!("new {token}")))
+}
+
+/// Looks at what the first disk is made from: the source, the size of the disk, and what must
+/// still hold of the source when the plan runs.
+async fn source(
+    env: &Env,
+    store: &Store,
+    request: &CreateRequest,
+    notes: &mut Vec<String>,
+) -> Result<(Source, Bytes, String)> {
+    let wanted = request.disk_size.map(shape::disk_size).transpose()?;
+    let (path, backed) = match &request.source {
+        DiskSource::Blank => {
+            image::room(store.root(), Bytes::mib(4))?;
+            return Ok((Source::Blank, wanted.unwrap_or(BLANK), String::new()));
+        }
+        DiskSource::Copy(path) => (absolute(path.as_ref()), false),
+        DiskSource::Backed(path) => (absolute(path.as_ref()), true),
+    };
+    let image = image::source(env, &path).await?;
+    if let Some(wanted) = wanted
+        && wanted < image.size
+    {
+        return Err(Error::invalid(format!(
+            "{} is {} large: a disk of {wanted} is too small for it",
+            path.display(),
+            image.size
+        ))
+        .remedy("Leave --disk out, or ask for more; disks only grow."));
+    }
+    let size = wanted.unwrap_or(image.size);
+    let token = stamp(&path)?;
+    if backed {
+        let base = std::fs::canonicalize(&path).unwrap_or(path);
+        writable_by(store, &base)?;
+        image::room(store.root(), Bytes::mib(4))?;
+        notes.push(format!("Needs {} to stay as it is", base.display()));
+        return Ok((
+            Source::Backed {
+                base,
+                format: image.format,
+            },
+            size,
+            token,
+        ));
+    }
+    if let Some(backing) = &image.backing {
+        notes.push(format!(
+            "Copies what {} takes from {} too",
+            path.display(),
+            backing.display()
+        ));
+    }
+    let needs = image::needed(env, &path, &image.format)
+        .await
+        .or(image.used)
+        .unwrap_or(image.size);
+    image::room(store.root(), needs)?;
+    let grow = size > image.size;
+    Ok((
+        Source::Copy {
+            from: path,
+            format: image.format,
+            grow,
+        },
+        size,
+        token,
+    ))
+}
+
+/// An overlay of a disk that some VM writes would be garbage after its next start.
+fn writable_by(store: &Store, base: &std::path::Path) -> Result<()> {
+    for entry in store.list()? {
+        let Ok(other) = entry.definition else {
+            continue;
+        };
+        let writes = other.disks.iter().any(|disk| {
+            !disk.readonly && std::fs::canonicalize(&disk.path).is_ok_and(|path| path == base)
+        });
+        if writes && !other.template {
+            return Err(Error::refused(format!(
+                "{} is a disk of {}: an overlay breaks when that VM writes to it",
+                base.display(),
+                crate::model::shown(&other.name)
+            ))
+            .remedy("Copy it instead: --image"));
+        }
+    }
+    Ok(())
+}
+
+/// Size and time of a file: another content has another stamp.
+fn stamp(path: &std::path::Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = std::fs::metadata(path).map_err(|e| super::store::io("read", path, e))?;
+    Ok(format!(
+        "{}-{}-{}.{}",
+        meta.ino(),
+        meta.len(),
+        meta.mtime(),
+        meta.mtime_nsec()
+    ))
+}
+
+fn steps(env: &Env, store: &Store, making: &Making) -> Result<Vec<Step>> {
+    let vm = &making.definition;
+    let dir = store.dir(&vm.name)?;
+    let mut steps = vec![
+        Step::new(
+            "Make its folder",
+            format!("mkdir -m 700 {}", image::quoted(&dir)),
+        )
+        .undo(format!("rm -r {}", image::quoted(&dir))),
+    ];
+    for job in build::jobs(env, making)? {
+        steps.push(Step::new(job.title, job.cmd.shown()));
+    }
+    if making.seed.is_some() {
+        let seed = dir.join("seed.img");
+        steps.push(Step::new(
+            "Write the first-boot seed",
+            format!("write {} (0600)", image::quoted(&seed)),
+        ));
+    }
+    let file = dir.join(DEFINITION);
+    steps.push(Step::new(
+        format!(
+            "Define it: {} CPUs, {} memory, {}, {}",
+            vm.cpus,
+            vm.memory,
+            match vm.firmware.kind {
+                FirmwareKind::Uefi if vm.firmware.secure_boot => "UEFI with Secure Boot",
+                FirmwareKind::Uefi => "UEFI",
+                FirmwareKind::Bios => "BIOS",
+            },
+            vm.machine
+        ),
+        format!("write {}", image::quoted(&file)),
+    ));
+    if making.start {
+        steps.push(Step::new("Start it", "qemu-system-x86_64 …"));
+    }
+    Ok(steps)
+}

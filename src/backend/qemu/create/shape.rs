@@ -1,0 +1,219 @@
+//! Small decisions about a new VM: limits, devices, ports.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::super::definition::{Forward, NicDef, mac};
+use crate::backend::contract::CreateRequest;
+use crate::model::{Bytes, Error, Field, FieldKind, Result, shown};
+
+/// What `create` takes by `--set`.
+pub const CREATE_FIELDS: &[Field] = &[
+    Field::new(
+        "bus",
+        FieldKind::Choice(&BUSES),
+        "Disk bus: virtio, scsi or sata [virtio; Windows: sata]",
+    ),
+    Field::new(
+        "nic",
+        FieldKind::Choice(&NICS),
+        "Network card: virtio or e1000e [virtio; Windows: e1000e]",
+    ),
+    Field::new(
+        "machine",
+        FieldKind::Text,
+        "Machine type, a versioned q35 [the newest there is]",
+    ),
+    Field::new(
+        "cpu-model",
+        FieldKind::Text,
+        "CPU model that the guest sees",
+    ),
+];
+
+const BUSES: [&str; 3] = ["virtio", "scsi", "sata"];
+const NICS: [&str; 2] = ["virtio", "e1000e"];
+
+/// The kind's own fields, read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Set {
+    pub(super) bus: Option<String>,
+    pub(super) nic: Option<String>,
+    pub(super) machine: Option<String>,
+    pub(super) cpu_model: Option<String>,
+}
+
+impl Set {
+    pub(super) fn read(pairs: &[(String, String)]) -> Result<Self> {
+        let mut set = Self::default();
+        for (key, value) in pairs {
+            let (slot, allowed): (_, &[&str]) = match key.as_str() {
+                "bus" => (&mut set.bus, &BUSES),
+                "nic" => (&mut set.nic, &NICS),
+                "machine" => (&mut set.machine, &[]),
+                "cpu-model" => (&mut set.cpu_model, &[]),
+                _ => {
+                    return Err(Error::invalid(format!(
+                        "--set: there is no field \"{}\"",
+                        shown(key)
+                    ))
+                    .remedy("List them: corral create --fields"));
+                }
+            };
+            // Both become parts of a QEMU option, where a comma begins the next property.
+            let plain = !value.is_empty()
+                && value
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c));
+            if !(allowed.is_empty() && plain) && !allowed.contains(&value.as_str()) {
+                let remedy = if allowed.is_empty() {
+                    "Use letters, digits and - _ .".to_owned()
+                } else {
+                    format!("One of: {}", allowed.join(", "))
+                };
+                return Err(Error::invalid(format!(
+                    "--set {key}: \"{}\" is not possible",
+                    shown(value)
+                ))
+                .remedy(remedy));
+            }
+            *slot = Some(value.clone());
+        }
+        if let Some(machine) = &set.machine
+            && !machine.contains("q35")
+        {
+            return Err(
+                Error::invalid(format!("--set machine: {machine} is no q35"))
+                    .remedy("List them: qemu-system-x86_64 -machine help"),
+            );
+        }
+        Ok(set)
+    }
+}
+
+pub(super) fn limits(request: &CreateRequest) -> Result<()> {
+    // More than 255 need an interrupt remapping unit, which these machines do not have.
+    if !(1..=255).contains(&request.cpus) {
+        return Err(Error::invalid(format!(
+            "{} CPUs are not possible: 1 to 255",
+            request.cpus
+        )));
+    }
+    if request.memory < Bytes::mib(16) || request.memory > Bytes(1 << 43) {
+        return Err(
+            Error::invalid(format!("{} of memory is not possible", request.memory))
+                .remedy("Write it with a unit: --memory 2G"),
+        );
+    }
+    // A q35 has six SATA ports; one may be the disk's, one the seed's.
+    if request.cdroms.len() > 4 {
+        return Err(Error::invalid("at most 4 CD-ROMs are possible"));
+    }
+    let os = request.os.as_deref().unwrap_or("linux");
+    if !["linux", "windows", "other"].contains(&os) {
+        return Err(Error::invalid(format!("--os {}: not known", shown(os)))
+            .remedy("One of: linux, windows, other"));
+    }
+    Ok(())
+}
+
+pub(super) fn comma_free(dir: &Path) -> Result<()> {
+    if dir.to_string_lossy().contains(',') {
+        return Err(
+            Error::invalid("a VM with a TPM cannot have a comma in its name or path")
+                .remedy("Choose another name: swtpm takes no comma in paths."),
+        );
+    }
+    Ok(())
+}
+
+/// Whole sectors, and not nothing.
+pub(super) fn disk_size(wanted: Bytes) -> Result<Bytes> {
+    if wanted < Bytes::mib(1) || wanted > Bytes(1 << 56) {
+        return Err(
+            Error::invalid(format!("a disk of {wanted} is not possible"))
+                .remedy("Write it with a unit: --disk 20G"),
+        );
+    }
+    Ok(Bytes(wanted.0.next_multiple_of(512)))
+}
+
+/// The serial number that a guest sees; QEMU takes 20 characters.
+pub(super) fn serial(uuid: &uuid::Uuid, disk: u8) -> String {
+    let hex = uuid.simple().to_string();
+    format!("{}-{disk}", &hex[..16])
+}
+
+pub(super) fn tags(wanted: &[String]) -> Vec<String> {
+    wanted
+        .iter()
+        .cloned()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
+}
+
+/// Checks the published ports and says which of them others can reach.
+pub(super) fn forwards(request: &CreateRequest) -> Result<Vec<String>> {
+    let mut seen = BTreeSet::new();
+    let mut notes = Vec::new();
+    for (host, port, guest) in &request.publish {
+        let address: IpAddr = host.parse().map_err(|_| {
+            Error::invalid(format!(
+                "\"{}\" is no address to publish a port on",
+                shown(host)
+            ))
+            .remedy("Write it like 127.0.0.1:2222:22")
+        })?;
+        if *guest == 0 {
+            return Err(Error::invalid("port 0 of the guest cannot be published"));
+        }
+        if *port != 0 && !seen.insert((address, *port)) {
+            return Err(Error::invalid(format!(
+                "port {port} of {host} is published twice"
+            )));
+        }
+        if !address.is_loopback() {
+            notes.push(format!(
+                "Port {guest} can be reached from other machines at {host}:{port}"
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+/// The first NIC. The login port is always published, on loopback, at a port that is free.
+pub(super) fn nic(
+    request: &CreateRequest,
+    uuid: &uuid::Uuid,
+    model: Option<&str>,
+    windows: bool,
+) -> NicDef {
+    let mut forwards: Vec<Forward> = request
+        .publish
+        .iter()
+        .map(|(host, port, guest)| Forward {
+            host: host.clone(),
+            port: *port,
+            guest: *guest,
+        })
+        .collect();
+    let login = if windows { 3389 } else { 22 };
+    if !forwards.iter().any(|forward| forward.guest == login) {
+        forwards.push(Forward {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            guest: login,
+        });
+    }
+    NicDef {
+        name: "net0".to_owned(),
+        mac: mac(uuid, 0),
+        model: model
+            .unwrap_or(if windows { "e1000e" } else { "virtio" })
+            .to_owned(),
+        network: "user".to_owned(),
+        forwards,
+    }
+}

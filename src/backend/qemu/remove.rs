@@ -1,0 +1,358 @@
+//! Deleting a VM: exactly the files that the plan lists, and nothing that anyone else needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::definition::Definition;
+use super::image::quoted;
+use super::op::{self, Change, Journal, Phase};
+use super::store::{DEFINITION, Store, io};
+use crate::backend::contract::{Prepared, RemoveRequest, TaskCx};
+use crate::model::{Bytes, Error, ErrorKind, Instance, Outcome, Result, Step, shown};
+
+/// What the definition is called when files of a deleted VM stay in its folder.
+pub const KEPT: &str = "vm.toml.kept";
+
+/// What `prepare` decided, for [`run`].
+#[derive(Debug)]
+pub struct Removing {
+    /// The VM.
+    pub definition: Definition,
+    /// It must be powered off first.
+    pub power_off: bool,
+    goes: Vec<PathBuf>,
+    stays: Vec<PathBuf>,
+}
+
+/// Says what deleting would do.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn prepare(store: &Store, on: &Instance, request: RemoveRequest) -> Result<Prepared> {
+    let definition = match store.load(&on.name) {
+        Ok(definition) => definition,
+        Err(e) if e.kind == ErrorKind::NotFound => {
+            return Ok(Prepared::unchanged("gone", "it is already gone"));
+        }
+        Err(e) => {
+            let dir = store.dir(&on.name)?;
+            return Ok(Prepared::refused(
+                "unreadable",
+                format!("what belongs to it cannot be known: {}", e.message),
+                Some(format!("Mend it, or remove {} by hand.", quoted(&dir))),
+            ));
+        }
+    };
+    let token = format!("{} {}", definition.uuid, Store::hash(&definition));
+    if let Some(why) = definition.readonly_reason() {
+        return Ok(Prepared::refused(
+            token,
+            why,
+            Some("Use the newer corral.".to_owned()),
+        ));
+    }
+    if on.state.is_active() && !request.force {
+        return Ok(Prepared::refused(
+            token,
+            format!("{} is {}", on.id, on.state),
+            Some(format!(
+                "Stop it first: corral stop {} (or add --force).",
+                on.id
+            )),
+        ));
+    }
+    let dir = store.dir(&on.name)?;
+    let mut sorted = Sorted::default();
+    sorted.disks(store, &definition, request.keep_disks)?;
+    sorted.rest(&dir)?;
+    let mut steps = Vec::new();
+    if on.state.is_active() {
+        steps.push(Step::new("Power it off", "QMP quit"));
+    }
+    for path in &sorted.goes {
+        steps.push(Step::new(
+            format!(
+                "Remove {}",
+                path.file_name().unwrap_or_default().to_string_lossy()
+            ),
+            format!("rm {}", quoted(path)),
+        ));
+    }
+    steps.push(if sorted.stays.iter().any(|path| path.starts_with(&dir)) {
+        Step::new(
+            "Forget it, keep its folder",
+            format!("mv {} {KEPT}", quoted(&dir.join(DEFINITION))),
+        )
+    } else {
+        Step::new("Remove its folder", format!("rm -r {}", quoted(&dir)))
+    });
+    let mut prepared = Prepared::new(token, steps);
+    prepared.losses = sorted.losses;
+    prepared.notes = sorted.notes;
+    Ok(prepared.with(Removing {
+        definition,
+        power_off: on.state.is_active(),
+        goes: sorted.goes,
+        stays: sorted.stays,
+    }))
+}
+
+#[derive(Default)]
+struct Sorted {
+    goes: Vec<PathBuf>,
+    stays: Vec<PathBuf>,
+    losses: Vec<String>,
+    notes: Vec<String>,
+}
+
+impl Sorted {
+    fn disks(&mut self, store: &Store, vm: &Definition, keep: bool) -> Result<()> {
+        for disk in &vm.disks {
+            if fs::symlink_metadata(&disk.path).is_err() {
+                self.notes.push(format!(
+                    "{}: {} is gone already",
+                    disk.name,
+                    disk.path.display()
+                ));
+                continue;
+            }
+            let users = store.users_of(&disk.path, &vm.name)?;
+            let why = if !disk.owned {
+                Some("was not made for it".to_owned())
+            } else if !users.is_empty() {
+                let names: Vec<_> = users.iter().map(|name| shown(name)).collect();
+                Some(format!("{} needs it", names.join(", ")))
+            } else if keep && !disk.readonly {
+                Some("--keep-disks".to_owned())
+            } else {
+                None
+            };
+            let size = Bytes(disk.size.0);
+            if let Some(why) = why {
+                self.notes.push(format!(
+                    "Keeps {} {} {size}: {why}",
+                    disk.name,
+                    disk.path.display()
+                ));
+                self.stays.push(disk.path.clone());
+            } else {
+                if !disk.readonly {
+                    self.losses
+                        .push(format!("{} {} {size}", disk.name, disk.path.display()));
+                }
+                self.goes.push(disk.path.clone());
+            }
+            if let Some(base) = &disk.backing {
+                self.notes
+                    .push(format!("Keeps {}: base of {}", base.display(), disk.name));
+            }
+        }
+        for path in vm.cdroms.iter().filter_map(|medium| medium.path.as_ref()) {
+            self.notes
+                .push(format!("Keeps {}: a medium", path.display()));
+        }
+        Ok(())
+    }
+
+    /// What else is in the folder: corral's own files go, anyone else's stay.
+    fn rest(&mut self, dir: &Path) -> Result<()> {
+        let entries = fs::read_dir(dir).map_err(|e| io("read", dir, e))?;
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(std::result::Result::ok)
+            .map(|entry| entry.path())
+            .collect();
+        paths.sort();
+        for path in paths {
+            if self.goes.contains(&path) || self.stays.contains(&path) {
+                continue;
+            }
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            if name == DEFINITION || name == op::FILE {
+                continue;
+            }
+            if is_ours(&name) {
+                if name == "efivars.qcow2" {
+                    self.losses.push("its UEFI variables".to_owned());
+                } else if name == "tpm" {
+                    self.losses.push("the keys in its TPM".to_owned());
+                }
+                self.goes.push(path);
+            } else {
+                self.notes
+                    .push(format!("Keeps {}: not made by corral", path.display()));
+                self.stays.push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    let exact = [
+        "efivars.qcow2",
+        "seed.img",
+        "tpm",
+        "snapshots.toml",
+        "vm.toml.new",
+        "op.json.new",
+    ];
+    exact.contains(&name)
+        || Path::new(name)
+            .extension()
+            .is_some_and(|e| e == "lock" || e == "log" || e == "new")
+}
+
+/// Deletes. The VM must be off by now.
+///
+/// # Errors
+/// `Conflict` when the definition changed since the plan was made.
+pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Result<Outcome> {
+    let name = &removing.definition.name;
+    let now = match store.load(name) {
+        Ok(now) => now,
+        Err(e) if e.kind == ErrorKind::NotFound => {
+            return Ok(Outcome::unchanged("it is already gone"));
+        }
+        Err(e) => return Err(e),
+    };
+    if format!("{} {}", now.uuid, Store::hash(&now)) != token {
+        return Err(
+            Error::conflict("its definition changed since the plan was made")
+                .remedy("Look at it again: corral info"),
+        );
+    }
+    cx.checkpoint()?;
+    let dir = store.dir(name)?;
+    let mut journal = Journal::begin(
+        &dir,
+        Change::Delete {
+            files: removing.goes.clone(),
+            keep: removing.stays.clone(),
+        },
+    )?;
+    journal.phase(Phase::Working)?;
+    // From here on there is no way back: it is completed, now or by doctor.
+    cx.step("Remove its files");
+    finish(&dir, &removing.goes, &removing.stays)?;
+    Ok(Outcome::changed(format!("{} is deleted", shown(name))))
+}
+
+/// Removes the files, then the definition, then the record, then the folder. Can be run again.
+pub(super) fn finish(dir: &Path, goes: &[PathBuf], stays: &[PathBuf]) -> Result<()> {
+    for path in goes {
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() => {
+                fs::remove_dir_all(path).map_err(|e| io("remove", path, e))?;
+            }
+            Ok(_) => op::remove(path)?,
+            Err(_) => {}
+        }
+    }
+    let file = dir.join(DEFINITION);
+    if stays.iter().any(|path| path.starts_with(dir)) {
+        match fs::rename(&file, dir.join(KEPT)) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io("rename", &file, e));
+            }
+            _ => {}
+        }
+        return op::remove(&dir.join(op::FILE));
+    }
+    op::remove(&file)?;
+    op::remove(&dir.join(op::FILE))?;
+    match fs::remove_dir(dir) {
+        // Something that came into the folder meanwhile is not ours to remove.
+        Ok(()) => Ok(()),
+        Err(e)
+            if matches!(
+                e.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Ok(())
+        }
+        Err(e) => Err(io("remove", dir, e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::tests::sample;
+    use super::*;
+    use crate::model::{Dirs, InstanceId, InstanceKind, Kind, State};
+
+    fn instance(name: &str, state: State) -> Instance {
+        let id = InstanceId::new("local", None, name);
+        Instance::new(
+            id,
+            Kind::new("qemu"),
+            InstanceKind::Vm,
+            state,
+            jiff::Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    const DELETE: RemoveRequest = RemoveRequest {
+        keep_disks: false,
+        force: false,
+    };
+
+    #[test]
+    fn req_16_the_base_of_another_vm_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let base = store.dir("base").unwrap();
+        store.save(&sample("base", &base)).unwrap();
+        fs::write(base.join("disk0.qcow2"), "x").unwrap();
+        fs::write(base.join("mine.txt"), "x").unwrap();
+        fs::write(base.join("efivars.qcow2"), "x").unwrap();
+        let mut over = sample("over", &store.dir("over").unwrap());
+        over.disks[0].backing = Some(base.join("disk0.qcow2"));
+        store.save(&over).unwrap();
+        let mut prepared = prepare(&store, &instance("base", State::Stopped), DELETE).unwrap();
+        let all = format!("{:?}", prepared.notes);
+        assert!(
+            all.contains("over needs it") && all.contains("mine.txt"),
+            "{all}"
+        );
+        let removing: Removing = prepared.take().unwrap();
+        finish(&base, &removing.goes, &removing.stays).unwrap();
+        assert!(base.join("disk0.qcow2").exists() && base.join("mine.txt").exists());
+        assert!(base.join(KEPT).exists() && !base.join("efivars.qcow2").exists());
+        assert!(op::leftovers(&store).unwrap().is_empty());
+    }
+
+    #[test]
+    fn req_17_gone_is_success_and_running_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        assert!(
+            prepare(&store, &instance("x", State::Stopped), DELETE)
+                .unwrap()
+                .unchanged
+        );
+        store.save(&sample("x", &store.dir("x").unwrap())).unwrap();
+        let refused = prepare(&store, &instance("x", State::Running), DELETE).unwrap();
+        assert!(
+            refused.refusals[0]
+                .remedy
+                .as_ref()
+                .unwrap()
+                .contains("corral stop local/x")
+        );
+        let forced = RemoveRequest {
+            force: true,
+            ..DELETE
+        };
+        assert!(
+            prepare(&store, &instance("x", State::Running), forced)
+                .unwrap()
+                .refusals
+                .is_empty()
+        );
+    }
+}
