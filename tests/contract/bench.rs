@@ -1,0 +1,133 @@
+//! What the suite needs of a backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use corral::backend::contract::{
+    Backend, Changes, CreateRequest, DiskSource, NoAsker, Permit, PermitRequest, Prepared, ReadCx,
+    TaskCx,
+};
+use corral::model::{
+    Consent, Error, Gate, Instance, InstanceId, InstanceKind, Outcome, Result, State, Support,
+};
+use tokio_util::sync::CancellationToken;
+
+/// A backend under test.
+pub struct Bench {
+    /// What is tested.
+    pub backend: Arc<dyn Backend>,
+    /// Its context.
+    pub context: String,
+    /// The namespace its instances are in.
+    pub namespace: Option<String>,
+    /// How long one change may take here.
+    pub patience: Duration,
+    /// What a new instance is made from.
+    pub source: DiskSource,
+    /// The guest reacts to a shutdown request.
+    pub reacts: bool,
+    /// Native calls of changes seen so far, where the backend can tell.
+    pub calls: Option<Box<dyn Fn() -> Vec<String> + Send + Sync>>,
+}
+
+impl Bench {
+    pub fn cx(&self) -> ReadCx {
+        ReadCx::quiet(self.patience)
+    }
+
+    pub fn task(&self, id: &InstanceId) -> TaskCx {
+        let permit = Permit::issue(&PermitRequest {
+            readonly: None,
+            gate: &Gate::Free,
+            consent: &Consent::default(),
+            support: &Support::Native,
+            command: "test",
+        })
+        .unwrap();
+        let (events, _) = tokio::sync::mpsc::unbounded_channel();
+        TaskCx::new(
+            permit,
+            id.clone(),
+            events,
+            CancellationToken::new(),
+            Arc::new(NoAsker),
+            Some(self.patience),
+        )
+    }
+
+    pub fn id(&self, name: &str) -> InstanceId {
+        InstanceId::new(&self.context, self.namespace.as_deref(), name)
+    }
+
+    pub fn request(&self, name: &str) -> CreateRequest {
+        CreateRequest {
+            name: name.to_owned(),
+            cpus: 1,
+            memory: corral::model::Bytes::mib(256),
+            disk_size: None,
+            source: self.source.clone(),
+            cdroms: Vec::new(),
+            firmware: Some(corral::backend::contract::Firmware::Bios),
+            os: None,
+            tpm: false,
+            secure_boot: false,
+            cloud_init: None,
+            publish: Vec::new(),
+            tags: vec!["contract".to_owned()],
+            note: None,
+            start: false,
+            set: Vec::new(),
+        }
+    }
+
+    pub fn stub(&self, name: &str) -> Instance {
+        Instance::new(
+            self.id(name),
+            self.backend.kind(),
+            InstanceKind::Vm,
+            State::Provisioning,
+            jiff::Timestamp::now(),
+        )
+    }
+
+    pub async fn row(&self, id: &InstanceId) -> Instance {
+        self.backend.detail(&self.cx(), id).await.unwrap().instance
+    }
+
+    /// Prepares and runs one change as it stands.
+    pub async fn change<R: Clone + Send + Sync + 'static>(
+        &self,
+        family: Option<&dyn Changes<R>>,
+        on: &Instance,
+        request: R,
+    ) -> Result<Outcome> {
+        let family = family.unwrap();
+        let prepared = family.prepare(&self.cx(), on, request).await?;
+        refused(&prepared)?;
+        if prepared.unchanged {
+            return Ok(Outcome::unchanged("as wanted"));
+        }
+        let steps: Vec<String> = prepared.steps.iter().map(|s| s.native.clone()).collect();
+        assert!(!steps.is_empty(), "a change without a step");
+        let before = self.calls.as_ref().map(|calls| calls().len());
+        let outcome = family.run(&self.task(&on.id), prepared).await?;
+        if let (Some(calls), Some(before)) = (&self.calls, before) {
+            assert_eq!(calls()[before..], steps, "the calls are not the plan's");
+        }
+        Ok(outcome)
+    }
+}
+
+/// A refusal as an error.
+pub fn refused(prepared: &Prepared) -> Result<()> {
+    match prepared.refusals.first() {
+        None => Ok(()),
+        Some(refusal) => {
+            let error = Error::refused(refusal.message.clone());
+            Err(match &refusal.remedy {
+                Some(remedy) => error.remedy(remedy.clone()),
+                None => error,
+            })
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Every kind that the simulated fleet impersonates.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use corral::backend::contract::{Backend, DiskSource};
+use corral::backend::demo::{DemoSize, Knobs, members};
+
+use crate::bench::Bench;
+use crate::suite;
+
+#[tokio::test]
+async fn every_impersonated_kind_keeps_the_contract() {
+    let mut kinds = 0;
+    for (spec, demo) in members(DemoSize::Small, &Knobs::instant()) {
+        let namespace = demo
+            .inventory(&corral::backend::contract::ReadCx::quiet(
+                Duration::from_secs(30),
+            ))
+            .await
+            .unwrap()
+            .instances[0]
+            .namespace
+            .clone();
+        let seen = Arc::clone(&demo);
+        let bench = Bench {
+            backend: demo,
+            context: spec.name.clone(),
+            namespace,
+            patience: Duration::from_secs(30),
+            source: DiskSource::Blank,
+            reacts: true,
+            calls: Some(Box::new(move || seen.calls().native)),
+        };
+        suite::run(&bench).await;
+        kinds += 1;
+    }
+    assert_eq!(kinds, 12);
+}

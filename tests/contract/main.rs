@@ -1,0 +1,5 @@
+//! One suite that every backend passes.
+
+mod bench;
+mod demo;
+mod suite;

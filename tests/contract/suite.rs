@@ -1,0 +1,361 @@
+//! The suite.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use corral::backend::contract::{
+    PauseRequest, PowerRequest, ReadCx, RemoveRequest, RestartMode, SnapshotRequest,
+};
+use corral::model::{ErrorKind, Operation, State};
+
+use crate::bench::{Bench, refused};
+
+/// Everything, in an order that a real guest can go through once.
+pub async fn run(bench: &Bench) {
+    law(bench);
+    lists(bench).await;
+    deadlines(bench).await;
+    let name = "contract-vm";
+    create(bench, name).await;
+    snapshots_offline(bench, name).await;
+    power(bench, name).await;
+    stale_plans(bench, name).await;
+    delete(bench, name).await;
+}
+
+/// `support(op, None)` is `No` exactly where the family is absent, always with a reason.
+fn law(bench: &Bench) {
+    for operation in Operation::ALL {
+        let support = bench.backend.support(operation, None);
+        let family = bench.backend.has(operation.family());
+        if !family {
+            assert!(!support.is_possible(), "{operation} without its family");
+        }
+        if !support.is_possible() {
+            assert!(
+                support.reason().is_some_and(|why| why.len() > 3),
+                "{operation}: no reason"
+            );
+        }
+        if Operation::ALL
+            .iter()
+            .filter(|o| o.family() == operation.family())
+            .all(|o| !bench.backend.support(*o, None).is_possible())
+        {
+            assert!(
+                !family,
+                "{operation}: a family of which nothing is possible"
+            );
+        }
+    }
+}
+
+async fn lists(bench: &Bench) {
+    let first = bench.backend.inventory(&bench.cx()).await.unwrap();
+    assert!(first.complete);
+    let ids: BTreeSet<String> = first
+        .instances
+        .iter()
+        .map(|row| row.id.to_string())
+        .collect();
+    assert_eq!(
+        ids.len(),
+        first.instances.len(),
+        "an instance is listed twice"
+    );
+    for row in &first.instances {
+        assert_eq!(row.id.context(), bench.context);
+        assert_eq!(row.context, bench.context);
+        assert_eq!(row.backend, bench.backend.kind());
+    }
+    let second = bench.backend.inventory(&bench.cx()).await.unwrap();
+    let uids = |list: &[corral::model::Instance]| -> BTreeSet<_> {
+        list.iter()
+            .map(|row| (row.id.to_string(), row.uid.clone()))
+            .collect()
+    };
+    assert_eq!(
+        uids(&first.instances),
+        uids(&second.instances),
+        "a uid changed between two looks"
+    );
+    let missing = bench
+        .backend
+        .detail(&bench.cx(), &bench.id("never-made"))
+        .await;
+    assert_eq!(missing.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+/// A read whose time is up ends at once, with an error or an answer, and never hangs.
+async fn deadlines(bench: &Bench) {
+    let cx = ReadCx::quiet(Duration::ZERO);
+    let ended = tokio::time::timeout(Duration::from_secs(30), bench.backend.inventory(&cx)).await;
+    assert!(ended.is_ok(), "an inventory outlived its deadline");
+}
+
+async fn create(bench: &Bench, name: &str) {
+    let family = bench.backend.create().unwrap();
+    let stub = bench.stub(name);
+    let prepared = family
+        .prepare(&bench.cx(), &stub, bench.request(name))
+        .await
+        .unwrap();
+    refused(&prepared).unwrap();
+    let listed = bench.backend.inventory(&bench.cx()).await.unwrap();
+    assert!(
+        listed.instances.iter().all(|row| row.name != name),
+        "planning made it"
+    );
+    let outcome = bench
+        .change(Some(family), &stub, bench.request(name))
+        .await
+        .unwrap();
+    assert!(outcome.changed);
+    let row = bench.row(&bench.id(name)).await;
+    assert_eq!(row.state, State::Stopped);
+    assert!(row.uid.is_some());
+    assert_eq!(row.tags, ["contract"]);
+    let again = family
+        .prepare(&bench.cx(), &stub, bench.request(name))
+        .await
+        .unwrap();
+    assert!(!again.refusals.is_empty(), "a taken name was accepted");
+    let odd = "bad\u{1b}[2Jname";
+    let bad = family
+        .prepare(&bench.cx(), &bench.stub(odd), bench.request(odd))
+        .await;
+    assert!(
+        bad.is_err() || !bad.unwrap().refusals.is_empty(),
+        "a name with control characters was accepted"
+    );
+}
+
+async fn snapshots_offline(bench: &Bench, name: &str) {
+    let id = bench.id(name);
+    let take = |name: &str| SnapshotRequest::Create {
+        name: name.to_owned(),
+        note: Some("note".to_owned()),
+        memory: false,
+    };
+    let family = || bench.backend.snapshots();
+    for name in ["s1", "s2"] {
+        let row = bench.row(&id).await;
+        bench.change(family(), &row, take(name)).await.unwrap();
+    }
+    let detail = bench.backend.detail(&bench.cx(), &id).await.unwrap();
+    let names: BTreeSet<&str> = detail.snapshots.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["s1", "s2"]));
+    for snapshot in &detail.snapshots {
+        assert_eq!(
+            snapshot.consistency,
+            Some(corral::model::Consistency::Offline),
+            "{}",
+            snapshot.name
+        );
+        assert!(snapshot.created_at.is_some());
+    }
+    let row = bench.row(&id).await;
+    let twice = family()
+        .unwrap()
+        .prepare(&bench.cx(), &row, take("s1"))
+        .await
+        .unwrap();
+    assert!(!twice.refusals.is_empty(), "the same snapshot twice");
+    let odd = family()
+        .unwrap()
+        .prepare(&bench.cx(), &row, take("bad\u{7}"))
+        .await;
+    assert!(odd.is_err() || !odd.unwrap().refusals.is_empty());
+    let gone = SnapshotRequest::Delete {
+        name: "never".to_owned(),
+    };
+    assert!(
+        !bench.change(family(), &row, gone).await.unwrap().changed,
+        "a missing snapshot is gone already"
+    );
+    let back = |name: &str| SnapshotRequest::Restore {
+        name: name.to_owned(),
+        stop: false,
+        start: false,
+        keep_present: None,
+    };
+    let missing = family()
+        .unwrap()
+        .prepare(&bench.cx(), &row, back("never"))
+        .await;
+    assert!(missing.is_err() || !missing.unwrap().refusals.is_empty());
+    bench.change(family(), &row, back("s1")).await.unwrap();
+    let row = bench.row(&id).await;
+    bench
+        .change(
+            family(),
+            &row,
+            SnapshotRequest::Delete {
+                name: "s2".to_owned(),
+            },
+        )
+        .await
+        .unwrap();
+    let detail = bench.backend.detail(&bench.cx(), &id).await.unwrap();
+    assert_eq!(detail.snapshots.len(), 1);
+}
+
+async fn power(bench: &Bench, name: &str) {
+    let id = bench.id(name);
+    let backend = &bench.backend;
+    let row = bench.row(&id).await;
+    bench
+        .change(backend.power(), &row, PowerRequest::Start)
+        .await
+        .unwrap();
+    let row = bench.row(&id).await;
+    assert_eq!(row.state, State::Running);
+    assert!(
+        !bench
+            .change(backend.power(), &row, PowerRequest::Start)
+            .await
+            .unwrap()
+            .changed
+    );
+    let restore = SnapshotRequest::Restore {
+        name: "s1".to_owned(),
+        stop: false,
+        start: false,
+        keep_present: None,
+    };
+    let error = bench
+        .change(backend.snapshots(), &row, restore)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("stop it first: corral stop {id}")),
+        "{error}"
+    );
+    let remove = RemoveRequest {
+        keep_disks: false,
+        force: false,
+    };
+    assert!(
+        bench.change(backend.remove(), &row, remove).await.is_err(),
+        "a running instance was deleted"
+    );
+    if backend.pause().is_some() {
+        bench
+            .change(backend.pause(), &row, PauseRequest::Pause)
+            .await
+            .unwrap();
+        let row = bench.row(&id).await;
+        assert_eq!(row.state, State::Paused);
+        let error = bench
+            .change(backend.power(), &row, PowerRequest::Start)
+            .await
+            .unwrap_err();
+        assert!(error.to_string().contains("resume"), "{error}");
+        assert!(
+            !bench
+                .change(backend.pause(), &row, PauseRequest::Pause)
+                .await
+                .unwrap()
+                .changed
+        );
+        bench
+            .change(backend.pause(), &row, PauseRequest::Resume)
+            .await
+            .unwrap();
+    }
+    let row = bench.row(&id).await;
+    assert_eq!(row.state, State::Running);
+    bench
+        .change(
+            backend.power(),
+            &row,
+            PowerRequest::Restart(RestartMode::Force),
+        )
+        .await
+        .unwrap();
+    let row = bench.row(&id).await;
+    assert_eq!(row.state, State::Running);
+    let force = !bench.reacts;
+    bench
+        .change(
+            backend.power(),
+            &row,
+            PowerRequest::Stop {
+                force,
+                force_after: None,
+            },
+        )
+        .await
+        .unwrap();
+    let row = bench.row(&id).await;
+    assert_eq!(row.state, State::Stopped);
+    let again = PowerRequest::Stop {
+        force: false,
+        force_after: None,
+    };
+    assert!(
+        !bench
+            .change(backend.power(), &row, again)
+            .await
+            .unwrap()
+            .changed
+    );
+}
+
+/// A plan for a state that is no more is a conflict, and nothing is done.
+async fn stale_plans(bench: &Bench, name: &str) {
+    let id = bench.id(name);
+    let row = bench.row(&id).await;
+    let snapshots = bench.backend.snapshots().unwrap();
+    let take = SnapshotRequest::Create {
+        name: "late".to_owned(),
+        note: None,
+        memory: false,
+    };
+    let prepared = snapshots.prepare(&bench.cx(), &row, take).await.unwrap();
+    bench
+        .change(bench.backend.power(), &row, PowerRequest::Start)
+        .await
+        .unwrap();
+    let error = snapshots.run(&bench.task(&id), prepared).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+    let detail = bench.backend.detail(&bench.cx(), &id).await.unwrap();
+    assert!(detail.snapshots.iter().all(|s| s.name != "late"));
+    let row = bench.row(&id).await;
+    let off = PowerRequest::Stop {
+        force: true,
+        force_after: None,
+    };
+    bench
+        .change(bench.backend.power(), &row, off)
+        .await
+        .unwrap();
+}
+
+async fn delete(bench: &Bench, name: &str) {
+    let id = bench.id(name);
+    let row = bench.row(&id).await;
+    let remove = RemoveRequest {
+        keep_disks: false,
+        force: false,
+    };
+    assert!(
+        bench
+            .change(bench.backend.remove(), &row, remove)
+            .await
+            .unwrap()
+            .changed
+    );
+    let listed = bench.backend.inventory(&bench.cx()).await.unwrap();
+    assert!(listed.instances.iter().all(|row| row.name != name));
+    assert!(
+        !bench
+            .change(bench.backend.remove(), &row, remove)
+            .await
+            .unwrap()
+            .changed,
+        "gone already is success"
+    );
+}
