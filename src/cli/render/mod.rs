@@ -177,7 +177,7 @@ impl View {
     /// What a change prints when it has ended.
     pub fn task(&self, task: &Task) -> Result<String> {
         match self.format {
-            Format::Table | Format::Wide => Ok(task::results(task, self.colour)),
+            Format::Table | Format::Wide => Ok(task::results(task, self.colour, false)),
             Format::Name => Ok(task
                 .targets
                 .iter()
@@ -299,4 +299,9 @@ fn sort(body: &mut Body, by: &str, now: Timestamp) -> Result<()> {
 
 fn reorder<T: Clone>(rows: &mut Vec<T>, order: &[usize]) {
     *rows = order.iter().filter_map(|&i| rows.get(i).cloned()).collect();
+}
+
+/// At most `width` columns of `text`.
+pub fn cut(text: &str, width: usize) -> String {
+    table::cut(text, width)
 }

@@ -12,17 +12,18 @@ pub(crate) fn block(task: &Task, colour: bool) -> String {
         of_task(task.state).paint(task.state.as_str(), colour),
         shown(&task.command)
     );
-    out.push_str(&results(task, colour));
+    out.push_str(&results(task, colour, true));
     for line in &task.log {
         out.push_str(&format!("  {}\n", shown(line)));
     }
     out
 }
 
-/// One line per target.
-pub(crate) fn results(task: &Task, colour: bool) -> String {
+/// One line per target; failures have their own place on standard error unless `failures`.
+pub(crate) fn results(task: &Task, colour: bool, failures: bool) -> String {
     task.targets
         .iter()
+        .filter(|target| failures || !matches!(target.state, TargetState::Failed(_)))
         .map(|target| {
             let (word, role, text) = match &target.state {
                 TargetState::Queued => ("queued", Role::Busy, String::new()),

@@ -1,0 +1,422 @@
+//! Completion: scripts for three shells, and the hidden verb behind them, which answers from the grammar
+//! and from files of earlier runs alone. It opens no connection, so it cannot hang.
+
+use std::path::Path;
+
+use clap::{Arg, Command};
+
+use crate::action::fleet_api::sort::natural;
+use crate::action::{grammar, rows};
+use crate::model::{Dirs, Error, Field, FieldKind, GroupNoun, Result, shown};
+
+/// What the scripts call: `corral __complete WORD… CURRENT`.
+pub const HIDDEN_VERB: &str = "__complete";
+
+/// Tells the shell to complete file names itself.
+const FILES: &str = ":files";
+
+const BASH: &str = r#"# bash completion for corral
+_corral() {
+    local cur line word
+    COMPREPLY=()
+    # The whole current word: an ID holds the characters that bash splits words at.
+    local text=${COMP_LINE:0:COMP_POINT}
+    local -a words
+    read -r -a words <<< "$text"
+    [[ $text == *[[:space:]] ]] && words+=("")
+    cur=${words[-1]}
+    local cut=${cur%"${COMP_WORDS[COMP_CWORD]}"}
+    while IFS=$'\t' read -r word _; do
+        if [[ $word == :files ]]; then
+            compopt -o default
+        elif [[ $word == "$cur"* ]]; then
+            COMPREPLY+=("${word#"$cut"}")
+        fi
+    done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
+    [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *[=@] ]] && compopt -o nospace
+}
+complete -F _corral corral
+"#;
+
+const ZSH: &str = r#"#compdef corral
+_corral() {
+    local -a candidates
+    local line word about
+    while IFS= read -r line; do
+        word=${line%%$'\t'*}
+        about=${line#*$'\t'}
+        if [[ $word == :files ]]; then
+            _files
+            return
+        fi
+        candidates+=("${word//:/\\:}:$about")
+    done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
+    _describe corral candidates
+}
+if [ "$funcstack[1]" = "_corral" ]; then
+    _corral "$@"
+else
+    compdef _corral corral
+fi
+"#;
+
+const FISH: &str = r#"# fish completion for corral
+function __corral_complete
+    set -l words (commandline -opc) (commandline -ct)
+    for line in ($words[1] __complete $words[2..-1] 2>/dev/null)
+        if string match -q ':files*' -- $line
+            __fish_complete_path (commandline -ct)
+        else
+            echo $line
+        end
+    end
+end
+complete -c corral -f -a '(__corral_complete)'
+"#;
+
+/// The script of a shell.
+pub fn script(shell: &str) -> Result<String> {
+    match shell {
+        "bash" => Ok(BASH.to_owned()),
+        "zsh" => Ok(ZSH.to_owned()),
+        "fish" => Ok(FISH.to_owned()),
+        other => Err(
+            Error::invalid(format!("there is no completion for {:?}", shown(other)))
+                .remedy("Shells: bash, zsh, fish"),
+        ),
+    }
+}
+
+/// Candidates for the last of `words`, one per line: the word, a tab, what it is.
+pub fn answer(words: &[String], dirs: &Dirs) -> String {
+    let mut found = candidates(words, dirs);
+    let current = words.last().map_or("", String::as_str);
+    found.retain(|(word, _)| word == FILES || word.starts_with(current));
+    found
+        .into_iter()
+        .map(|(word, about)| format!("{}\t{}\n", shown(&word), shown(&about)))
+        .collect()
+}
+
+type Candidates = Vec<(String, String)>;
+
+fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
+    let (current, before) = match words.split_last() {
+        Some((current, before)) => (current.as_str(), before),
+        None => ("", words),
+    };
+    let root = grammar::command();
+    let mut command = &root;
+    let mut path: Vec<&str> = Vec::new();
+    let mut expects: Option<&Arg> = None;
+    for word in before {
+        if expects.take().is_some() {
+            continue;
+        }
+        if word.starts_with('-') {
+            expects = flag(command, &root, word).filter(|arg| takes_value(arg));
+            if word.contains('=') {
+                expects = None;
+            }
+        } else if let Some(sub) = command.find_subcommand(word) {
+            path.push(sub.get_name());
+            command = sub;
+        }
+    }
+    let row = rows::find(&path.join(" "));
+    if let Some(arg) = expects {
+        let name = arg.get_id().as_str();
+        return values(arg, field(row, name), "", dirs);
+    }
+    if let Some((name, _)) = current.split_once('=')
+        && name.starts_with("--")
+    {
+        let Some(arg) = flag(command, &root, name) else {
+            return Vec::new();
+        };
+        let lead = format!("{name}=");
+        return values(arg, field(row, arg.get_id().as_str()), &lead, dirs);
+    }
+    if current.starts_with('-') {
+        return flags(command, &root);
+    }
+    let mut found: Candidates = command
+        .get_subcommands()
+        .filter(|sub| !sub.is_hide_set())
+        .map(|sub| {
+            let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
+            (sub.get_name().to_owned(), about)
+        })
+        .collect();
+    if let Some(row) = row {
+        found.extend(match row.noun {
+            GroupNoun::Instances if current.contains('@') => snapshots(dirs, current),
+            GroupNoun::Instances => instances(dirs),
+            GroupNoun::Contexts => contexts(dirs),
+            GroupNoun::Tasks => tasks(dirs),
+            GroupNoun::File => plain(&[FILES]),
+            GroupNoun::Shell => plain(&["bash", "zsh", "fish"]),
+            _ => Vec::new(),
+        });
+    }
+    found
+}
+
+fn plain(words: &[&str]) -> Candidates {
+    words
+        .iter()
+        .map(|word| ((*word).to_owned(), String::new()))
+        .collect()
+}
+
+fn field(row: Option<&'static crate::action::Row>, name: &str) -> Option<FieldKind> {
+    use crate::action::Row;
+    let all = Row::SCOPE_FLAGS.iter().chain(Row::CHANGE_FLAGS);
+    let own = row.and_then(|row| row.field(name));
+    own.or_else(|| all.into_iter().find(|f: &&Field| f.name == name))
+        .map(|f| f.kind)
+}
+
+fn flag<'a>(command: &'a Command, root: &'a Command, word: &str) -> Option<&'a Arg> {
+    let name = word.split('=').next().unwrap_or(word);
+    command
+        .get_arguments()
+        .chain(root.get_arguments())
+        .find(|arg| match name.strip_prefix("--") {
+            Some(long) => arg.get_long() == Some(long),
+            None => name.chars().nth(1) == arg.get_short() && arg.get_short().is_some(),
+        })
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !arg.is_require_equals_set()
+}
+
+fn flags(command: &Command, root: &Command) -> Candidates {
+    let mut found: Candidates = Vec::new();
+    for arg in command.get_arguments().chain(root.get_arguments()) {
+        let Some(long) = arg.get_long() else { continue };
+        let word = format!("--{long}");
+        if !arg.is_hide_set() && found.iter().all(|(known, _)| *known != word) {
+            let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            found.push((word, about));
+        }
+    }
+    found.push((
+        "--help".to_owned(),
+        "Says what the command takes".to_owned(),
+    ));
+    found
+}
+
+fn values(arg: &Arg, kind: Option<FieldKind>, lead: &str, dirs: &Dirs) -> Candidates {
+    let found = match (arg.get_id().as_str(), kind) {
+        ("output", _) => plain(&["table", "wide", "name", "json", "yaml", "jsonpath="]),
+        ("config", _) | (_, Some(FieldKind::Path)) => plain(&[FILES]),
+        ("context", _) | (_, Some(FieldKind::Context)) => contexts(dirs),
+        (_, Some(FieldKind::Selector)) => instances(dirs),
+        (_, Some(FieldKind::Task)) => tasks(dirs),
+        _ => arg
+            .get_possible_values()
+            .iter()
+            .map(|value| (value.get_name().to_owned(), String::new()))
+            .collect(),
+    };
+    found
+        .into_iter()
+        .map(|(word, about)| {
+            if word == FILES {
+                (word, about)
+            } else {
+                (format!("{lead}{word}"), about)
+            }
+        })
+        .collect()
+}
+
+/// Files of `dir` with this ending, by stem.
+fn stems(dir: &Path, ending: &str) -> Vec<(String, std::path::PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?.strip_suffix(ending)?.to_owned();
+            Some((name, path))
+        })
+        .collect()
+}
+
+fn read(path: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+fn instances(dirs: &Dirs) -> Candidates {
+    let mut found: Candidates = Vec::new();
+    for (_, path) in stems(&dirs.cache.join("inventory"), ".json") {
+        let Some(cached) = read(&path) else { continue };
+        let rows = cached.get("instances").and_then(|rows| rows.as_array());
+        for row in rows.into_iter().flatten() {
+            let text = |key| row.get(key).and_then(|v| v.as_str()).unwrap_or_default();
+            let (id, name, state) = (text("id"), text("name"), text("state"));
+            if !id.is_empty() {
+                found.push((id.to_owned(), format!("{name} {state}")));
+            }
+        }
+    }
+    found.sort_by(|a, b| natural(&a.0, &b.0));
+    found
+}
+
+fn contexts(dirs: &Dirs) -> Candidates {
+    let mut found: Vec<String> = stems(&dirs.cache.join("inventory"), ".json")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let config = std::fs::read_to_string(dirs.config.join("config.toml")).unwrap_or_default();
+    if let Ok(table) = config.parse::<toml::Table>() {
+        let named = table.get("context").and_then(|c| c.as_array());
+        for context in named.into_iter().flatten() {
+            let name = context.get("name").and_then(|name| name.as_str());
+            found.extend(name.map(str::to_owned));
+        }
+    }
+    found.sort_by(|a, b| natural(a, b));
+    found.dedup();
+    found
+        .into_iter()
+        .map(|name| (name, "context".to_owned()))
+        .collect()
+}
+
+fn tasks(dirs: &Dirs) -> Candidates {
+    let mut found: Candidates = stems(&dirs.state.join("tasks"), ".json")
+        .into_iter()
+        .map(|(id, path)| {
+            let command = read(&path)
+                .and_then(|task| Some(task.get("command")?.as_str()?.to_owned()))
+                .unwrap_or_default();
+            (id, command)
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.cmp(&a.0));
+    found
+}
+
+/// Where the names of snapshots that were seen last are kept, per context.
+fn snapshot_file(cache: &Path, context: &str) -> std::path::PathBuf {
+    cache
+        .join("snapshots")
+        .join(format!("{}.json", crate::model::encode_segment(context)))
+}
+
+fn snapshots(dirs: &Dirs, current: &str) -> Candidates {
+    let (id, _) = current.split_once('@').unwrap_or((current, ""));
+    let context = id.split('/').next().unwrap_or_default();
+    let known = read(&snapshot_file(&dirs.cache, context));
+    let names = known.as_ref().and_then(|all| all.get(id)?.as_array());
+    names
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .map(|name| {
+            let word = format!("{id}@{}", crate::model::encode_segment(name));
+            (word, "snapshot".to_owned())
+        })
+        .collect()
+}
+
+/// Keeps the names of an instance's snapshots for completion. Nothing depends on it.
+pub fn remember_snapshots<'a>(cache: &Path, id: &str, names: impl Iterator<Item = &'a str>) {
+    let context = id.split('/').next().unwrap_or_default();
+    let path = snapshot_file(cache, context);
+    let mut all = match read(&path) {
+        Some(serde_json::Value::Object(all)) => all,
+        _ => serde_json::Map::new(),
+    };
+    all.insert(id.to_owned(), names.collect::<Vec<_>>().into());
+    let Some(dir) = path.parent() else { return };
+    let _ = std::fs::create_dir_all(dir).and_then(|()| {
+        let mut file = tempfile::NamedTempFile::new_in(dir)?;
+        std::io::Write::write_all(
+            &mut file,
+            serde_json::Value::Object(all).to_string().as_bytes(),
+        )?;
+        file.persist(&path)?;
+        Ok(())
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(words: &[&str], dirs: &Dirs) -> Vec<String> {
+        let words: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+        answer(&words, dirs)
+            .lines()
+            .map(|line| line.split('\t').next().unwrap().to_owned())
+            .collect()
+    }
+
+    fn home() -> (tempfile::TempDir, Dirs) {
+        let root = tempfile::tempdir().unwrap();
+        let dirs = Dirs::under(root.path());
+        std::fs::create_dir_all(dirs.cache.join("inventory")).unwrap();
+        std::fs::write(
+            dirs.cache.join("inventory/hv1.json"),
+            r#"{"instances":[{"id":"hv1/db10","name":"db10","state":"running"},{"id":"hv1/db2"},{"id":7},null]}"#,
+        )
+        .unwrap();
+        std::fs::write(dirs.cache.join("inventory/torn.json"), "{\"inst").unwrap();
+        std::fs::create_dir_all(&dirs.config).unwrap();
+        std::fs::write(
+            dirs.config.join("config.toml"),
+            "[[context]]\nname = \"pve\"\n[[context]]\nname = 7\n",
+        )
+        .unwrap();
+        (root, dirs)
+    }
+
+    #[test]
+    fn req_07_ids_and_contexts_come_from_files() {
+        let (_root, dirs) = home();
+        assert_eq!(asked(&["stop", ""], &dirs), ["hv1/db2", "hv1/db10"]);
+        assert_eq!(asked(&["stop", "hv1/db1"], &dirs), ["hv1/db10"]);
+        assert_eq!(
+            asked(&["list", "--context", ""], &dirs),
+            ["hv1", "pve", "torn"]
+        );
+        assert_eq!(asked(&["list", "--context=p"], &dirs), ["--context=pve"]);
+    }
+
+    #[test]
+    fn verbs_flags_and_choices() {
+        let (_root, dirs) = home();
+        assert!(asked(&["sna"], &dirs).contains(&"snapshot".to_owned()));
+        assert!(asked(&["snapshot", ""], &dirs).contains(&"create".to_owned()));
+        assert!(asked(&["stop", "--for"], &dirs).contains(&"--force".to_owned()));
+        assert_eq!(asked(&["list", "-o", "js"], &dirs), ["json", "jsonpath="]);
+        assert_eq!(asked(&["completion", "z"], &dirs), ["zsh"]);
+        assert_eq!(asked(&["batch", ""], &dirs), [FILES]);
+        assert!(asked(&["stop", "hv1/db2", "--on-error", ""], &dirs).contains(&"stop".to_owned()));
+    }
+
+    #[test]
+    fn snapshots_that_were_seen() {
+        let (_root, dirs) = home();
+        remember_snapshots(&dirs.cache, "hv1/db2", ["pre patch", "base"].into_iter());
+        assert_eq!(
+            asked(&["snapshot", "restore", "hv1/db2@"], &dirs),
+            ["hv1/db2@pre%20patch", "hv1/db2@base"]
+        );
+    }
+
+    #[test]
+    fn a_missing_home_gives_nothing() {
+        let dirs = Dirs::under(Path::new("/nonexistent/corral"));
+        assert_eq!(asked(&["stop", ""], &dirs), Vec::<String>::new());
+        assert_eq!(asked(&[], &dirs).is_empty(), false);
+    }
+}
