@@ -1,0 +1,228 @@
+//! From the process's environment to a running front.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use corral::action::fleet_api::{Fleet, FleetOptions, Member};
+use corral::action::secrets::Secrets;
+use corral::action::{Engine, EngineParts, Globals, Invocation, Run, contexts, grammar};
+use corral::backend::contract::{Asker, Env, NoAsker, Prompt, PromptKind};
+use corral::cli::{self, Early, Terminal, exit, note, render};
+use corral::config::{LoadInput, Loaded, load};
+use corral::model::{Dirs, Error, Result, SecretText, shown};
+use etcetera::BaseStrategy as _;
+
+/// Variables that backends may read, by prefix. Whatever else the environment holds stays out of their
+/// reach, and so out of anything they print.
+const VARIABLES: &[&str] = &[
+    "CORRAL_", "DISPLAY", "EDITOR", "HOME", "INCUS_", "KUBE", "LANG", "LC_", "LIBVIRT_", "LOGNAME",
+    "LXD_", "PATH", "QEMU_", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TMUX", "USER", "VBOX_", "VISUAL",
+    "WAYLAND_DISPLAY", "XDG_",
+];
+
+/// The whole program.
+pub(crate) fn main() -> ExitCode {
+    ExitCode::from(match go() {
+        Ok(code) => code,
+        Err(error) => {
+            note(&render::failure(&error));
+            error.exit_code()
+        }
+    })
+}
+
+fn go() -> Result<u8> {
+    let words = std::env::args_os()
+        .skip(1)
+        .map(|word| {
+            word.into_string().map_err(|word| {
+                Error::invalid(format!("{:?} is not UTF-8 text", shown(&word.to_string_lossy())))
+            })
+        })
+        .collect::<Result<Vec<String>>>()?;
+    let vars: BTreeMap<String, String> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let dirs = dirs()?;
+    let terminal = Terminal::look(&vars);
+    let invocation = match cli::early(&words, &dirs) {
+        Early::Done(code) => return Ok(code),
+        Early::Go(invocation) => *invocation,
+    };
+    let invocation = match (invocation.row, invocation.globals.headless) {
+        (None, true) => listing(&words)?,
+        _ => invocation,
+    };
+    let full_screen = invocation.row.is_none_or(|row| row.name == "ui");
+    if full_screen && (!terminal.is_screen() || invocation.globals.headless) {
+        note("corral: there is no terminal here for the full-screen view; corral list prints the fleet");
+        return Ok(exit::USAGE);
+    }
+    let _log = match vars.get("CORRAL_LOG").filter(|filter| !filter.is_empty()) {
+        Some(filter) if invocation.globals.demo.is_none() => {
+            let started = cli::logs::start(&dirs.state, filter);
+            Some(started.map_err(|e| Error::invalid(format!("CORRAL_LOG: {e}")))?)
+        }
+        _ => None,
+    };
+    tracing::debug!(verb = invocation.action.verb, "start");
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|e| Error::backend("the runtime did not start").because(e))?;
+    let code = runtime.block_on(front(invocation, vars, dirs, terminal, full_screen));
+    // A read of standard input cannot be ended; it must not keep the process.
+    runtime.shutdown_background();
+    code
+}
+
+/// `corral --headless` alone is `corral --headless list`.
+fn listing(words: &[String]) -> Result<Invocation> {
+    let words: Vec<String> = words.iter().cloned().chain(["list".to_owned()]).collect();
+    match grammar::parse(&words) {
+        Ok(invocation) => Ok(invocation),
+        Err(grammar::ParseFailure::Bad(error)) => Err(error),
+        Err(grammar::ParseFailure::Show(text)) => Err(Error::invalid(text)),
+    }
+}
+
+fn dirs() -> Result<Dirs> {
+    let base = etcetera::base_strategy::Xdg::new().map_err(|e| {
+        Error::invalid(format!("there is no home directory: {e}")).remedy("Set HOME")
+    })?;
+    let state = base
+        .state_dir()
+        .unwrap_or_else(|| base.home_dir().join(".local/state"));
+    Ok(Dirs {
+        config: base.config_dir().join("corral"),
+        data: base.data_dir().join("corral"),
+        state: state.join("corral"),
+        cache: base.cache_dir().join("corral"),
+    })
+}
+
+fn environment(vars: &BTreeMap<String, String>, dirs: Dirs) -> Env {
+    let path = vars.get("PATH").map_or("", String::as_str);
+    Env {
+        dirs,
+        path: std::env::split_paths(path).collect(),
+        vars: vars
+            .iter()
+            .filter(|(name, _)| VARIABLES.iter().any(|prefix| name.starts_with(prefix)))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+        home: vars.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+    }
+}
+
+async fn front(
+    invocation: Invocation,
+    vars: BTreeMap<String, String>,
+    dirs: Dirs,
+    terminal: Terminal,
+    full_screen: bool,
+) -> Result<u8> {
+    let globals = &invocation.globals;
+    let row = invocation.row;
+    let follows = row.is_some_and(|row| matches!(row.shape(&invocation.action), Run::Follow(_)));
+    let env = Arc::new(environment(&vars, dirs));
+    let demo = globals.demo.is_some();
+    let loaded = configuration(globals, &vars, &env);
+    if !demo && !full_screen && row.is_some_and(|row| !row.name.starts_with("config")) {
+        for problem in &loaded.problems {
+            let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
+            note(&format!("warning: {}: {}", shown(&place), shown(&problem.message)));
+        }
+    }
+    let members = members(globals, &vars, &env, &loaded).await?;
+    let fleet = Fleet::start(
+        members,
+        FleetOptions {
+            cache: (!demo).then(|| env.dirs.cache.clone()),
+            state: (!demo).then(|| env.dirs.state.clone()),
+            // One command asks once what is in its scope; only what lives on keeps watching.
+            watch: full_screen || follows,
+            addresses: full_screen,
+        },
+    );
+    let readonly = readonly(globals, &loaded);
+    let engine = Engine::new(EngineParts {
+        fleet,
+        env,
+        config: loaded,
+        readonly,
+        in_memory: demo,
+    });
+    if full_screen {
+        return screen(&engine, &invocation).await;
+    }
+    engine.set_asker(if globals.headless {
+        Arc::new(NoAsker)
+    } else {
+        Arc::new(TerminalAsker)
+    });
+    let code = cli::run(&engine, &invocation, &terminal).await;
+    engine.fleet().shutdown().await;
+    Ok(code)
+}
+
+fn configuration(globals: &Globals, vars: &BTreeMap<String, String>, env: &Env) -> Loaded {
+    let mut flags = Vec::new();
+    if globals.readonly {
+        flags.push(("readonly".to_owned(), true.into()));
+    }
+    let nothing = BTreeMap::new();
+    let in_memory = globals.demo.is_some();
+    // The simulated fleet reads no file of the user: a path below no folder is never there.
+    let nowhere = Dirs::under(&PathBuf::from("/dev/null/corral"));
+    load(&LoadInput {
+        dirs: if in_memory { &nowhere } else { &env.dirs },
+        file: globals.config.as_ref().filter(|_| !in_memory).map(PathBuf::from),
+        env: if in_memory { &nothing } else { vars },
+        flags,
+        kinds: &contexts::config_kinds(),
+    })
+}
+
+async fn members(
+    globals: &Globals,
+    vars: &BTreeMap<String, String>,
+    env: &Arc<Env>,
+    loaded: &Loaded,
+) -> Result<Vec<Member>> {
+    let secrets = Secrets::new(Arc::clone(env), vars.clone());
+    Ok(contexts::open(loaded, env, &secrets, !globals.no_discover).await)
+}
+
+fn readonly(globals: &Globals, loaded: &Loaded) -> Option<String> {
+    if globals.readonly {
+        return Some("--readonly was given".to_owned());
+    }
+    let source = loaded.rows.iter().find(|row| row.key == "readonly");
+    loaded.settings.readonly.then(|| {
+        match source.map(|row| row.source.as_str()) {
+            Some("environment") => "CORRAL_READONLY is set".to_owned(),
+            _ => format!("the configuration is read-only ({})", loaded.path.display()),
+        }
+    })
+}
+
+/// Asks on the terminal.
+struct TerminalAsker;
+
+#[async_trait]
+impl Asker for TerminalAsker {
+    async fn ask(&self, prompt: Prompt) -> Result<SecretText> {
+        let context = prompt.context.clone();
+        tokio::task::spawn_blocking(move || {
+            let hidden = prompt.answer == PromptKind::Secret;
+            let text = format!("{}: {}", prompt.context, prompt.question);
+            cli::question(&text, &prompt.facts, hidden, &prompt.remedy)
+        })
+        .await
+        .unwrap_or_else(|_| Err(Error::refused("the question was not answered")))
+        .map_err(|error| error.in_context(&context))
+    }
+}
