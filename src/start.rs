@@ -11,6 +11,7 @@ use corral::action::fleet_api::{Fleet, FleetOptions, Member};
 use corral::action::secrets::Secrets;
 use corral::action::{Engine, EngineParts, Globals, Invocation, Run, contexts, grammar};
 use corral::backend::contract::{Asker, Env, NoAsker, Prompt, PromptKind};
+use corral::backend::demo;
 use corral::cli::{self, Early, Terminal, exit, note, render};
 use corral::config::{LoadInput, Loaded, load};
 use corral::model::{Dirs, Error, Result, SecretText, shown};
@@ -19,9 +20,28 @@ use etcetera::BaseStrategy as _;
 /// Variables that backends may read, by prefix. Whatever else the environment holds stays out of their
 /// reach, and so out of anything they print.
 const VARIABLES: &[&str] = &[
-    "CORRAL_", "DISPLAY", "EDITOR", "HOME", "INCUS_", "KUBE", "LANG", "LC_", "LIBVIRT_", "LOGNAME",
-    "LXD_", "PATH", "QEMU_", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TMUX", "USER", "VBOX_", "VISUAL",
-    "WAYLAND_DISPLAY", "XDG_",
+    "CORRAL_",
+    "DISPLAY",
+    "EDITOR",
+    "HOME",
+    "INCUS_",
+    "KUBE",
+    "LANG",
+    "LC_",
+    "LIBVIRT_",
+    "LOGNAME",
+    "LXD_",
+    "PATH",
+    "QEMU_",
+    "SSH_AUTH_SOCK",
+    "TERM",
+    "TMPDIR",
+    "TMUX",
+    "USER",
+    "VBOX_",
+    "VISUAL",
+    "WAYLAND_DISPLAY",
+    "XDG_",
 ];
 
 /// The whole program.
@@ -40,7 +60,10 @@ fn go() -> Result<u8> {
         .skip(1)
         .map(|word| {
             word.into_string().map_err(|word| {
-                Error::invalid(format!("{:?} is not UTF-8 text", shown(&word.to_string_lossy())))
+                Error::invalid(format!(
+                    "{:?} is not UTF-8 text",
+                    shown(&word.to_string_lossy())
+                ))
             })
         })
         .collect::<Result<Vec<String>>>()?;
@@ -59,7 +82,9 @@ fn go() -> Result<u8> {
     };
     let full_screen = invocation.row.is_none_or(|row| row.name == "ui");
     if full_screen && (!terminal.is_screen() || invocation.globals.headless) {
-        note("corral: there is no terminal here for the full-screen view; corral list prints the fleet");
+        note(
+            "corral: there is no terminal here for the full-screen view; corral list prints the fleet",
+        );
         return Ok(exit::USAGE);
     }
     let _log = match vars.get("CORRAL_LOG").filter(|filter| !filter.is_empty()) {
@@ -113,7 +138,9 @@ fn environment(vars: &BTreeMap<String, String>, dirs: Dirs) -> Env {
             .filter(|(name, _)| VARIABLES.iter().any(|prefix| name.starts_with(prefix)))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
-        home: vars.get("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from),
+        home: vars
+            .get("HOME")
+            .map_or_else(|| PathBuf::from("/"), PathBuf::from),
     }
 }
 
@@ -133,7 +160,11 @@ async fn front(
     if !demo && !full_screen && row.is_some_and(|row| !row.name.starts_with("config")) {
         for problem in &loaded.problems {
             let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
-            note(&format!("warning: {}: {}", shown(&place), shown(&problem.message)));
+            note(&format!(
+                "warning: {}: {}",
+                shown(&place),
+                shown(&problem.message)
+            ));
         }
     }
     let members = members(globals, &vars, &env, &loaded).await?;
@@ -156,7 +187,10 @@ async fn front(
         in_memory: demo,
     });
     if full_screen {
-        return screen(&engine, &invocation).await;
+        return Err(
+            Error::unsupported("the full-screen view is not part of this build")
+                .remedy("corral list prints the fleet"),
+        );
     }
     engine.set_asker(if globals.headless {
         Arc::new(NoAsker)
@@ -179,7 +213,11 @@ fn configuration(globals: &Globals, vars: &BTreeMap<String, String>, env: &Env) 
     let nowhere = Dirs::under(&PathBuf::from("/dev/null/corral"));
     load(&LoadInput {
         dirs: if in_memory { &nowhere } else { &env.dirs },
-        file: globals.config.as_ref().filter(|_| !in_memory).map(PathBuf::from),
+        file: globals
+            .config
+            .as_ref()
+            .filter(|_| !in_memory)
+            .map(PathBuf::from),
         env: if in_memory { &nothing } else { vars },
         flags,
         kinds: &contexts::config_kinds(),
@@ -192,6 +230,11 @@ async fn members(
     env: &Arc<Env>,
     loaded: &Loaded,
 ) -> Result<Vec<Member>> {
+    if let Some(options) = &globals.demo {
+        let (size, knobs) = demo::parse(options)?;
+        let open = |(spec, backend)| Member { spec, backend };
+        return Ok(demo::fleet(size, &knobs).into_iter().map(open).collect());
+    }
     let secrets = Secrets::new(Arc::clone(env), vars.clone());
     Ok(contexts::open(loaded, env, &secrets, !globals.no_discover).await)
 }
@@ -201,12 +244,13 @@ fn readonly(globals: &Globals, loaded: &Loaded) -> Option<String> {
         return Some("--readonly was given".to_owned());
     }
     let source = loaded.rows.iter().find(|row| row.key == "readonly");
-    loaded.settings.readonly.then(|| {
-        match source.map(|row| row.source.as_str()) {
+    loaded
+        .settings
+        .readonly
+        .then(|| match source.map(|row| row.source.as_str()) {
             Some("environment") => "CORRAL_READONLY is set".to_owned(),
             _ => format!("the configuration is read-only ({})", loaded.path.display()),
-        }
-    })
+        })
 }
 
 /// Asks on the terminal.
