@@ -2,8 +2,8 @@
 
 pub mod accel;
 mod argv;
-pub mod ctx;
 pub mod create;
+pub mod ctx;
 pub mod definition;
 pub mod firmware;
 pub mod image;
@@ -12,7 +12,9 @@ mod merge;
 pub mod op;
 pub mod ports;
 pub mod process;
+pub mod recover;
 pub mod remove;
 pub mod seed;
+pub mod snapshots;
 pub mod store;
 pub mod tpm;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::store::{Store, io, write_whole};
-use crate::model::{Error, Result, shown};
+use crate::model::{Consistency, Error, Result, shown};
 
 /// The file's name.
 pub const FILE: &str = "op.json";
@@ -30,6 +30,12 @@ pub enum Change {
     SnapshotCreate {
         /// Its name.
         tag: String,
+        /// What it is when it holds no RAM.
+        #[serde(default)]
+        how: Option<Consistency>,
+        /// Its note.
+        #[serde(default)]
+        note: Option<String>,
     },
     /// The disks go back to a snapshot.
     SnapshotRestore {
@@ -49,7 +55,7 @@ impl Change {
         match self {
             Self::Create => "create".to_owned(),
             Self::Delete { .. } => "delete".to_owned(),
-            Self::SnapshotCreate { tag } => format!("snapshot create {}", shown(tag)),
+            Self::SnapshotCreate { tag, .. } => format!("snapshot create {}", shown(tag)),
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
         }

@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::super::ctx::Ctx;
 use super::super::op::{Change, Journal, Phase};
-use super::super::store::{Store, io, make_dir};
-use super::super::{firmware::Firmware, image};
+use super::super::store::{io, make_dir};
+use super::super::{firmware::Firmware, image, ports};
 use super::{Making, Source, stamp};
 use crate::backend::contract::{Env, TaskCx};
 use crate::link::child::Cmd;
@@ -74,13 +75,8 @@ pub(super) fn jobs(env: &Env, making: &Making) -> Result<Vec<Job>> {
 ///
 /// # Errors
 /// `Conflict` when the name was taken, or the image changed, since the plan was made.
-pub async fn build(
-    env: &Env,
-    store: &Store,
-    cx: &TaskCx,
-    making: &Making,
-    token: &str,
-) -> Result<()> {
+pub async fn build(ctx: &Ctx, cx: &TaskCx, making: &Making, token: &str) -> Result<()> {
+    let store = &ctx.store;
     if let Source::Copy { from: path, .. } | Source::Backed { base: path, .. } = &making.source
         && format!("new {}", stamp(path)?) != token
     {
@@ -105,7 +101,7 @@ pub async fn build(
                 io("make", &dir, e)
             }
         })?;
-    let made = fill(env, store, cx, making, &dir).await;
+    let made = fill(ctx, cx, making, &dir).await;
     if let Err(error) = made {
         // Made by this very call, so all of it is ours.
         if let Err(e) = fs::remove_dir_all(&dir) {
@@ -120,10 +116,10 @@ pub async fn build(
     Ok(())
 }
 
-async fn fill(env: &Env, store: &Store, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()> {
+async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()> {
     let mut journal = Journal::begin(dir, Change::Create)?;
     journal.phase(Phase::Working)?;
-    for job in jobs(env, making)? {
+    for job in jobs(&ctx.env, making)? {
         cx.checkpoint()?;
         cx.step(job.title);
         image::make(&job.cmd, &job.to, &cx.cancel, |percent| {
@@ -140,7 +136,17 @@ async fn fill(env: &Env, store: &Store, cx: &TaskCx, making: &Making, dir: &Path
     }
     cx.checkpoint()?;
     cx.step("Define it");
-    store.save(&making.definition)?;
+    // The ports are ours once the definition with them is saved.
+    let mut definition = making.definition.clone();
+    let forwards = || making.definition.nics.iter().flat_map(|nic| &nic.forwards);
+    let wanted: Vec<(String, u16)> = forwards().map(|f| (f.host.clone(), f.port)).collect();
+    let claim = ports::claim(ctx, &wanted).await?;
+    let slots = definition.nics.iter_mut().flat_map(|nic| &mut nic.forwards);
+    for (slot, port) in slots.zip(&claim.ports) {
+        slot.port = *port;
+    }
+    ctx.store.save(&definition)?;
+    drop(claim);
     journal.phase(Phase::Recording)?;
     journal.finish()
 }

@@ -8,6 +8,7 @@ pub use shape::CREATE_FIELDS;
 
 use std::path::PathBuf;
 
+use super::ctx::Ctx;
 use super::definition::{
     Definition, DiskDef, FORMAT, FirmwareDef, FirmwareKind, MediumDef, folder_name,
 };
@@ -60,16 +61,11 @@ enum Source {
 ///
 /// # Errors
 /// Only when the store cannot be read; what forbids it is in `refusals`.
-pub async fn prepare(
-    env: &Env,
-    store: &Store,
-    pinned: &Pinned,
-    id: &InstanceId,
-    request: CreateRequest,
-) -> Result<Prepared> {
+pub async fn prepare(ctx: &Ctx, pinned: &Pinned, request: CreateRequest) -> Result<Prepared> {
+    let (env, store) = (&*ctx.env, &ctx.store);
     let mut refusals = Vec::new();
     let mut notes = Vec::new();
-    if let Err(e) = free_name(store, id, &request.name) {
+    if let Err(e) = free_name(store, &ctx.id(&request.name), &request.name) {
         refusals.push(Refusal::from(&e));
     }
     let made = match folder_name(&request.name) {

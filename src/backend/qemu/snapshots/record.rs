@@ -1,0 +1,137 @@
+//! `snapshots.toml`: what QEMU does not keep of a snapshot. Names, times and RAM are read from the
+//! images; parents, notes and how a snapshot without RAM was taken are only here.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::super::store::write_whole;
+use crate::model::{Consistency, Error, Result, shown};
+
+/// The file's name.
+const FILE: &str = "snapshots.toml";
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Records {
+    /// The snapshot that the present state descends from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// One for each snapshot that corral took.
+    #[serde(default, rename = "snapshot")]
+    pub snapshots: Vec<Record>,
+}
+
+/// What is known of one snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name.
+    pub name: String,
+    /// What it was taken on top of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// How it was taken, where the image does not say: `offline` or `crash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub consistency: Option<Consistency>,
+    /// Free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<Timestamp>,
+}
+
+fn file(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+impl Records {
+    /// Reads the file of a VM; one that is not there is empty.
+    ///
+    /// # Errors
+    /// `Invalid` where it cannot be read as what it should be.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let file = file(dir);
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(super::super::store::io("read", &file, e)),
+        };
+        toml::from_str(&text).map_err(|e| {
+            Error::invalid(format!("{}: {}", file.display(), shown(e.message().trim())))
+                .remedy("Mend or remove that file: it only holds notes and parents.")
+        })
+    }
+
+    /// Writes the file.
+    pub fn save(&self, dir: &Path) -> Result<()> {
+        let text = toml::to_string_pretty(self)
+            .map_err(|e| Error::backend(format!("{FILE} cannot be written: {e}")))?;
+        write_whole(&file(dir), text.as_bytes())
+    }
+
+    /// The record of a snapshot.
+    pub fn get(&self, name: &str) -> Option<&Record> {
+        self.snapshots.iter().find(|record| record.name == name)
+    }
+
+    /// A snapshot was taken: the present descends from it.
+    pub fn took(&mut self, name: &str, consistency: Option<Consistency>, note: Option<String>) {
+        self.snapshots.retain(|record| record.name != name);
+        self.snapshots.push(Record {
+            name: name.to_owned(),
+            parent: self.current.take().filter(|current| current != name),
+            consistency,
+            note,
+            created_at: Some(Timestamp::now()),
+        });
+        self.current = Some(name.to_owned());
+    }
+
+    /// A snapshot is gone: its children hang on its parent.
+    pub fn lost(&mut self, name: &str) {
+        let parent = self.get(name).and_then(|record| record.parent.clone());
+        self.snapshots.retain(|record| record.name != name);
+        for record in &mut self.snapshots {
+            if record.parent.as_deref() == Some(name) {
+                record.parent.clone_from(&parent);
+            }
+        }
+        if self.current.as_deref() == Some(name) {
+            self.current = parent;
+        }
+    }
+
+    /// Snapshots that were taken on top of this one.
+    pub fn children(&self, name: &str) -> Vec<&str> {
+        self.snapshots
+            .iter()
+            .filter(|record| record.parent.as_deref() == Some(name))
+            .map(|record| record.name.as_str())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut records = Records::load(dir.path()).unwrap();
+        records.took("a", Some(Consistency::Offline), None);
+        records.took("b", Some(Consistency::Crash), Some("note".into()));
+        records.took("c", None, None);
+        records.save(dir.path()).unwrap();
+        let mut records = Records::load(dir.path()).unwrap();
+        assert_eq!(records.children("a"), ["b"]);
+        records.lost("b");
+        assert_eq!(records.children("a"), ["c"]);
+        records.lost("c");
+        assert_eq!(records.current.as_deref(), Some("a"));
+        std::fs::write(dir.path().join(FILE), "snapshot = 3").unwrap();
+        assert!(Records::load(dir.path()).is_err());
+    }
+}
