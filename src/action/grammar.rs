@@ -501,6 +501,21 @@ fn clap_failure(error: &clap::Error) -> ParseFailure {
     ) {
         return ParseFailure::Show(error.render().to_string());
     }
+    if error.kind() == Kind::InvalidSubcommand
+        && let Some(clap::error::ContextValue::String(word)) =
+            error.get(clap::error::ContextKind::InvalidSubcommand)
+    {
+        let verbs = rows()
+            .iter()
+            .flat_map(|row| row.aliases.iter().copied().chain([row.name]));
+        let near = nearest(word, verbs).map_or_else(
+            || "See corral --help".to_owned(),
+            |verb| format!("Did you mean {verb}?"),
+        );
+        return Error::invalid(format!("there is no verb {:?}", shown(word)))
+            .remedy(near)
+            .into();
+    }
     let text = error.render().to_string();
     // clap's own layout is several lines; the first says what, a tip line says what to do.
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());

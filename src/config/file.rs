@@ -24,7 +24,12 @@ pub(super) fn read(path: &Path) -> Content {
     let bad = |message: String| Content::Unusable(problem(path, (0, 1), message));
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
             // A symlink that leads nowhere was put there on purpose.
             if path.symlink_metadata().is_err() {
                 return Content::Missing;

@@ -24,6 +24,14 @@ impl InstanceId {
         Self { segments }
     }
 
+    /// An ID of `context` for what another system calls `within`: a path of several segments.
+    pub fn relayed(context: &str, within: &[&str]) -> Self {
+        let segments = std::iter::once(context).chain(within.iter().copied());
+        Self {
+            segments: segments.map(str::to_owned).collect(),
+        }
+    }
+
     /// The context's name.
     pub fn context(&self) -> &str {
         self.segments.first().map_or("", String::as_str)

@@ -132,7 +132,14 @@ fn plain(place: &Place<'_>, i: usize) -> Guest {
 }
 
 fn guest(place: &Place<'_>, i: usize, name: &str) -> Guest {
-    let id = InstanceId::new(place.context, place.namespace, &key(place, i, name));
+    let key = key(place, i, name);
+    let mut path: Vec<&str> = place
+        .namespace
+        .iter()
+        .flat_map(|ns| ns.split('/'))
+        .collect();
+    path.push(&key);
+    let id = InstanceId::relayed(place.context, &path);
     let container = place.kind.as_str() == "incus" && i.is_multiple_of(2);
     let kind = if container {
         InstanceKind::Ct
