@@ -3,47 +3,103 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use jiff::Timestamp;
+
 use super::hub::Fleet;
-use crate::backend::contract::ReadCx;
+use super::worker::{Worker, read_within};
+use crate::model::{Health, InstanceId};
 
 /// At most four details a second and context.
 const BETWEEN: Duration = Duration::from_millis(250);
-/// One address may take this long: an agent that hangs must not hold up the others.
-const ONE: Duration = Duration::from_secs(3);
-/// The pause between two rounds.
-const ROUND: Duration = Duration::from_secs(30);
+/// An agent that hangs must not hold up the others, nor be asked by many at once.
+const AT_ONCE: usize = 4;
+/// The pause between two looks for guests that need one.
+const ROUND: Duration = Duration::from_secs(2);
+/// A guest without a known address is asked again after this many seconds.
+const AGAIN_UNKNOWN: i64 = 60;
+/// One with a known address, to confirm it.
+const AGAIN_KNOWN: i64 = 300;
 
-/// One round over one context; rows on screen first.
-pub(super) async fn sweep(fleet: &Arc<Fleet>, n: usize) {
-    let member = Arc::clone(&fleet.workers[n].member);
-    if !member.spec.addresses {
+/// Looks for as long as the fleet lives.
+pub(super) async fn keep_looking(fleet: Weak<Fleet>, worker: Arc<Worker>) {
+    if !worker.member.spec.addresses {
         return;
     }
-    let visible = fleet.watched();
-    let mut ids = fleet.with_state(|state| state.without_addresses(n));
-    ids.sort_by_key(|id| !visible.contains(id));
-    for id in ids {
-        let cx = ReadCx::quiet(ONE);
-        if let Ok(detail) = cx
-            .within(&member.spec.name, member.backend.detail(&cx, &id))
-            .await
-        {
-            fleet.note_detail(&detail);
-        }
-        tokio::time::sleep(BETWEEN).await;
-    }
-}
-
-/// Rounds for as long as the fleet lives.
-pub(super) async fn sweep_loop(fleet: Weak<Fleet>) {
     loop {
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        tokio::time::sleep(ROUND).await;
         let Some(strong) = fleet.upgrade() else {
             return;
         };
-        let count = strong.workers.len();
-        futures::future::join_all((0..count).map(|n| sweep(&strong, n))).await;
+        let ids = due(&strong, &worker, true);
         drop(strong);
-        tokio::time::sleep(ROUND).await;
+        ask(&fleet, &worker, ids).await;
     }
+}
+
+/// One look at every guest whose address is not known.
+pub(super) async fn sweep(fleet: &Arc<Fleet>, worker: &Arc<Worker>) {
+    if worker.member.spec.addresses {
+        let ids = due(fleet, worker, false);
+        ask(&Arc::downgrade(fleet), worker, ids).await;
+    }
+}
+
+/// Guests to ask, those on screen first.
+fn due(fleet: &Fleet, worker: &Worker, skip_recent: bool) -> Vec<InstanceId> {
+    let now = Timestamp::now();
+    let visible: std::collections::HashSet<InstanceId> = fleet
+        .watched(&worker.member.spec.name)
+        .into_iter()
+        .collect();
+    let ids = fleet.with_slot(worker.n, |slot, _| {
+        if slot.view.health != Health::Ok {
+            return Vec::new();
+        }
+        let mut ids = slot.without_addresses();
+        ids.retain(|id| match slot.learnt_at(id) {
+            Some((at, known)) if skip_recent => {
+                let age = now.duration_since(at).as_secs();
+                age >= if known { AGAIN_KNOWN } else { AGAIN_UNKNOWN }
+            }
+            _ => true,
+        });
+        ids
+    });
+    let mut ids = ids.unwrap_or_default();
+    ids.sort_by_key(|id| !visible.contains(id));
+    ids
+}
+
+async fn ask(fleet: &Weak<Fleet>, worker: &Arc<Worker>, ids: Vec<InstanceId>) {
+    let (_, limit) = worker.deadlines();
+    let mut running = FuturesUnordered::new();
+    for id in ids {
+        while running.len() >= AT_ONCE {
+            running.next().await;
+        }
+        let fleet = fleet.clone();
+        let backend = Arc::clone(&worker.member.backend);
+        running.push(async move {
+            let cx = read_within(limit);
+            let answer = tokio::time::timeout(limit, backend.detail(&cx, &id)).await;
+            if let Some(fleet) = fleet.upgrade() {
+                match answer {
+                    Ok(Ok(detail)) => fleet.note_detail(&detail),
+                    // Asked, and no answer: the next look at it is a minute away.
+                    _ => fleet.note_silence(&id),
+                }
+            }
+        });
+        let pause = tokio::time::sleep(BETWEEN);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                () = &mut pause => break,
+                Some(()) = running.next(), if !running.is_empty() => {}
+            }
+        }
+    }
+    while running.next().await.is_some() {}
 }

@@ -387,13 +387,24 @@ fn is(fact: Fact, row: &Instance) -> bool {
     }
 }
 
-/// Crashed, broken, paused by an error, locked, stopped but to be started with its host, or stale.
+/// What is wrong with an instance, in a word or two: crashed, broken, paused by an error, locked,
+/// stopped although it is to start with its host, or not fresh.
+pub fn problem(row: &Instance) -> Option<&'static str> {
+    let by_error = |reason: &str| reason.to_ascii_lowercase().contains("error");
+    match row.state {
+        State::Crashed => Some("crashed"),
+        State::Broken => Some("broken"),
+        State::Paused if row.reason.as_deref().is_some_and(by_error) => Some("paused by an error"),
+        _ if row.stale => Some("stale"),
+        _ if row.locked.is_some() => Some("locked"),
+        State::Stopped if row.autostart == Some(true) => Some("stopped, but starts with its host"),
+        _ => None,
+    }
+}
+
+/// Whether [`problem`] finds one.
 pub fn has_problem(row: &Instance) -> bool {
-    matches!(row.state, State::Crashed | State::Broken)
-        || (row.state == State::Paused && row.reason.is_some())
-        || row.locked.is_some()
-        || row.stale
-        || (row.state == State::Stopped && row.autostart == Some(true))
+    problem(row).is_some()
 }
 
 #[cfg(test)]

@@ -2,22 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures::future::join_all;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
+use super::pending::Pending;
 use super::recorder::Recorder;
+use super::slot::Slot;
 use super::state::State;
 use super::worker::{self, Worker};
-use super::{addresses, cache};
+use super::{addresses, cache, load};
 use crate::backend::contract::{Backend, ReadCx};
-use crate::model::{
-    ContextSpec, ContextView, Detail, Event, FleetView, Instance, InstanceId, Sample, Scope,
-};
+use crate::model::{ContextSpec, Detail, Event, FleetView, Instance, InstanceId, Sample, Scope};
 
 /// A frame can show no more than this many states a second.
 const PUBLISH_EVERY: Duration = Duration::from_millis(16);
@@ -48,63 +49,71 @@ pub struct Member {
 /// The whole fleet.
 pub struct Fleet {
     members: Vec<Arc<Member>>,
-    pub(super) workers: Vec<Arc<Worker>>,
-    pub(super) options: FleetOptions,
-    pub(super) state: Mutex<State>,
-    dirty: Notify,
+    workers: Vec<Arc<Worker>>,
+    options: FleetOptions,
+    state: Mutex<State>,
+    dirty: Arc<Notify>,
     view: ArcSwap<FleetView>,
     generation: watch::Sender<u64>,
     events: broadcast::Sender<Event>,
     pub(super) recorder: Recorder,
+    pub(super) pending: Pending,
     watched: Mutex<Vec<InstanceId>>,
-    pending: ArcSwap<HashMap<InstanceId, String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Caches being written.
+    saving: TaskTracker,
 }
 
 impl Fleet {
-    /// Starts one worker per context. Cached rows are in the first view.
+    /// Starts one worker per context, inside a tokio runtime. Cached rows are in the first view.
     pub fn start(members: Vec<Member>, options: FleetOptions) -> Arc<Self> {
         let members: Vec<Arc<Member>> = members.into_iter().map(Arc::new).collect();
-        let mut state = State::new(members.iter().map(std::convert::AsRef::as_ref));
-        if let Some(dir) = &options.cache {
-            for (n, member) in members.iter().enumerate() {
-                if let Some(cached) = cache::load(dir, &member.spec) {
-                    state.from_cache(n, cached);
-                }
+        let mut state = State::new(members.iter().map(AsRef::as_ref));
+        for (n, cached) in read_caches(&members, &options).into_iter().enumerate() {
+            if let (Some(cached), Some((slot, protected))) = (cached, state.slot(n)) {
+                slot.load(cached, protected);
             }
         }
-        let workers = members
+        let workers: Vec<Arc<Worker>> = members
             .iter()
-            .map(|m| Arc::new(Worker::new(Arc::clone(m))))
+            .enumerate()
+            .map(|(n, member)| Arc::new(Worker::new(n, Arc::clone(member), options.watch)))
             .collect();
         let view = Arc::new(state.view(0));
         let fleet = Arc::new(Self {
             members,
             workers,
             recorder: Recorder::new(options.state.clone()),
+            pending: Pending::default(),
             options,
             state: Mutex::new(state),
-            dirty: Notify::new(),
+            dirty: Arc::new(Notify::new()),
             view: ArcSwap::new(view),
             generation: watch::channel(0).0,
             events: broadcast::channel(EVENTS).0,
             watched: Mutex::new(Vec::new()),
-            pending: ArcSwap::default(),
             tasks: Mutex::new(Vec::new()),
+            saving: TaskTracker::new(),
         });
         if fleet.options.watch {
-            let mut tasks = Vec::new();
-            for n in 0..fleet.workers.len() {
-                tasks.push(tokio::spawn(worker::supervise(Arc::downgrade(&fleet), n)));
-            }
-            tasks.push(tokio::spawn(publish_loop(Arc::downgrade(&fleet))));
-            tasks.push(tokio::spawn(worker::sample_loop(Arc::downgrade(&fleet))));
-            if fleet.options.addresses {
-                tasks.push(tokio::spawn(addresses::sweep_loop(Arc::downgrade(&fleet))));
-            }
+            let tasks = fleet.spawn_all();
             *fleet.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
         }
         fleet
+    }
+
+    fn spawn_all(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
+        let weak = || Arc::downgrade(self);
+        let mut tasks = vec![tokio::spawn(publish_loop(weak(), Arc::clone(&self.dirty)))];
+        for worker in &self.workers {
+            let own = || Arc::clone(worker);
+            tasks.push(tokio::spawn(worker::supervise(weak(), own())));
+            tasks.push(tokio::spawn(load::sample(weak(), own())));
+            if self.options.addresses {
+                tasks.push(tokio::spawn(addresses::keep_looking(weak(), own())));
+            }
+        }
+        tasks
     }
 
     /// The fleet as last published.
@@ -112,7 +121,14 @@ impl Fleet {
         self.view.load_full()
     }
 
-    /// Told of every published view; at most 60 a second.
+    /// The newest row at an ID, without a walk over the view.
+    pub fn instance(&self, id: &InstanceId) -> Option<Arc<Instance>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (slot, _) = state.named(id.context())?;
+        slot.get(id).cloned()
+    }
+
+    /// Told of every published view; at most 60 a second, none when nothing changed.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
@@ -124,10 +140,7 @@ impl Fleet {
 
     /// The context of this name.
     pub fn member(&self, context: &str) -> Option<&Member> {
-        self.members
-            .iter()
-            .find(|m| m.spec.name == context)
-            .map(AsRef::as_ref)
+        self.members().find(|m| m.spec.name == context)
     }
 
     /// All contexts, in order.
@@ -137,37 +150,35 @@ impl Fleet {
 
     /// A read of a context, with its own deadline.
     pub fn read_cx(&self, context: &str) -> ReadCx {
-        let seconds = self
-            .member(context)
-            .and_then(|m| m.spec.read_timeout)
-            .unwrap_or(15);
-        ReadCx::quiet(Duration::from_secs(seconds))
+        let limit = self
+            .workers
+            .iter()
+            .find(|w| w.member.spec.name == context)
+            .map_or(Duration::from_secs(15), |w| w.deadlines().1);
+        worker::read_within(limit)
     }
 
     /// Asks again at once, and forgets the back-off.
     pub fn refresh(&self, context: Option<&str>) {
         for worker in &self.workers {
             if context.is_none_or(|name| name == worker.member.spec.name) {
-                worker.wake();
+                worker.ask();
             }
         }
     }
 
-    /// Waits until every context in scope has answered, failed, or let its deadline pass.
+    /// Waits until every context in scope has answered, failed, or let its deadline pass. After a
+    /// `refresh` that is the answer to it. Contexts out of scope are not waited for, and in
+    /// one-shot mode not even asked.
     pub async fn settle(self: &Arc<Self>, scope: &Scope) -> Arc<FleetView> {
-        let waits = self
-            .workers
-            .iter()
-            .enumerate()
-            .filter(|(_, w)| in_scope(&w.member.spec, scope))
-            .map(|(n, worker)| async move {
-                if self.options.watch {
-                    worker.first_attempt().await;
-                } else {
-                    worker::ask_once(self, n).await;
-                }
-            });
-        join_all(waits).await;
+        join_all(self.in_scope(scope).map(|worker| async move {
+            if self.options.watch {
+                worker.settled().await;
+            } else {
+                worker::ask_once(self, worker).await;
+            }
+        }))
+        .await;
         self.publish();
         self.view()
     }
@@ -175,16 +186,32 @@ impl Fleet {
     /// Looks for the addresses of running guests in scope, now.
     pub async fn sweep_addresses(self: &Arc<Self>, scope: &Scope) {
         self.settle(scope).await;
-        let sweeps = (0..self.workers.len())
-            .filter(|n| in_scope(&self.workers[*n].member.spec, scope))
-            .map(|n| addresses::sweep(self, n));
-        join_all(sweeps).await;
+        join_all(
+            self.in_scope(scope)
+                .map(|worker| addresses::sweep(self, worker)),
+        )
+        .await;
         self.publish();
     }
 
-    /// Takes in what a detail read learnt: uid, addresses, agent.
+    fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Worker>> {
+        self.workers
+            .iter()
+            .filter(|worker| in_scope(&worker.member.spec, scope))
+    }
+
+    /// Takes in what a detail read learnt: uid, addresses.
     pub fn note_detail(&self, detail: &Detail) {
-        self.with_state(|state| state.note_detail(detail));
+        let id = &detail.instance.id;
+        self.with_named(id.context(), |slot, protected| {
+            slot.note_detail(detail, protected);
+        });
+    }
+
+    pub(super) fn note_silence(&self, id: &InstanceId) {
+        self.with_named(id.context(), |slot, protected| {
+            slot.note_silence(id, protected);
+        });
     }
 
     /// Recent samples of an instance, oldest first.
@@ -192,16 +219,26 @@ impl Fleet {
         self.recorder.samples(id)
     }
 
-    /// The rows on screen: only they are sampled.
+    /// The rows on screen: only they are sampled, and their addresses are looked for first.
     pub fn watch_metrics(&self, ids: Vec<InstanceId>) {
-        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = ids;
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if *watched == ids {
+            return;
+        }
+        let old = std::mem::replace(&mut *watched, ids);
+        for worker in &self.workers {
+            let name = worker.member.spec.name.as_str();
+            let mut new = watched.iter().filter(|id| id.context() == name);
+            if new.any(|id| !old.contains(id)) {
+                worker.looked.notify_one();
+            }
+        }
     }
 
-    pub(super) fn watched(&self) -> Vec<InstanceId> {
-        self.watched
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    pub(super) fn watched(&self, context: &str) -> Vec<InstanceId> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = watched.iter().filter(|id| id.context() == context);
+        own.cloned().collect()
     }
 
     /// Events kept of an instance, or of a context; oldest first.
@@ -211,41 +248,44 @@ impl Fleet {
 
     /// An action of ours is under way on an instance.
     pub fn set_pending(&self, id: &InstanceId, verb: &str) {
-        self.change_pending(|pending| {
-            pending.insert(id.clone(), verb.to_owned());
-        });
+        self.pending.set(id, verb);
+        self.mark_dirty();
     }
 
-    /// It is over; shown until the backend's next answer.
+    /// It is over. It is shown on until the backend has reported the instance, or was asked anew.
     pub fn clear_pending(&self, id: &InstanceId) {
-        self.change_pending(|pending| {
-            pending.remove(id);
-        });
-    }
-
-    fn change_pending(&self, change: impl Fn(&mut HashMap<InstanceId, String>)) {
-        self.pending.rcu(|old| {
-            let mut new = HashMap::clone(old);
-            change(&mut new);
-            new
-        });
+        let worker = self
+            .workers
+            .iter()
+            .find(|w| w.member.spec.name == id.context());
+        match worker {
+            Some(worker) if self.options.watch => {
+                // Noted first, asked second: an answer in between settles nothing.
+                self.pending.ended(id, worker.question() + 1);
+                worker.ask();
+            }
+            _ => {
+                self.pending.remove(id);
+            }
+        }
         self.mark_dirty();
     }
 
     /// Actions of ours that are under way, by instance.
     pub fn pending(&self) -> Arc<HashMap<InstanceId, String>> {
-        self.pending.load_full()
+        self.pending.shown()
     }
 
-    /// Which identities corral itself protects.
+    /// Which identities (identity, ID or uid) corral itself protects.
     pub fn set_protected(&self, identities: HashSet<String>) {
-        self.with_state(|state| state.set_protected(identities));
-        if !self.options.watch {
-            self.publish();
-        }
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .set_protected(identities);
+        self.publish();
     }
 
-    /// Stops every worker.
+    /// Stops every worker, and writes down what a later run would want to know.
     pub async fn shutdown(&self) {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in &tasks {
@@ -254,78 +294,111 @@ impl Fleet {
         for task in tasks {
             let _ = task.await;
         }
+        for worker in &self.workers {
+            self.save(worker);
+        }
+        self.saving.close();
+        self.saving.wait().await;
+        self.saving.reopen();
     }
 
-    pub(super) fn with_state<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Writes a context's cache, in the background, when there is something new.
+    pub(super) fn save(&self, worker: &Arc<Worker>) {
+        let Some(dir) = self.options.cache.clone() else {
+            return;
+        };
+        let kept = self.with_slot(worker.n, |slot, _| slot.to_keep());
+        if let Some(kept) = kept.flatten() {
+            let member = Arc::clone(&worker.member);
+            self.saving
+                .spawn_blocking(move || cache::save(&dir, &member.spec, &kept));
+        }
+    }
+
+    /// Works on one context. Whoever changes what is shown calls `mark_dirty` afterwards.
+    pub(super) fn with_slot<T>(
+        &self,
+        n: usize,
+        work: impl FnOnce(&mut Slot, &HashSet<String>) -> T,
+    ) -> Option<T> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (slot, protected) = state.slot(n)?;
+        Some(work(slot, protected))
+    }
+
+    fn with_named(&self, context: &str, change: impl FnOnce(&mut Slot, &HashSet<String>)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((slot, protected)) = state.named(context) {
+            change(slot, protected);
+        }
+        drop(state);
         self.mark_dirty();
-        result
     }
 
     pub(super) fn emit(&self, event: Event) {
-        let own = self
+        let kept_there = self
             .member(&event.context)
             .is_some_and(|m| m.backend.events().is_some());
-        self.recorder.event(&event, !own);
+        self.recorder.event(&event, !kept_there);
         let _ = self.events.send(event);
         self.mark_dirty();
     }
 
-    fn mark_dirty(&self) {
+    pub(super) fn mark_dirty(&self) {
         self.dirty.notify_one();
     }
 
-    pub(super) fn publish(&self) {
+    fn publish(&self) {
+        // The lock is held to the end, so that generations only grow.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let generation = self.view.load().generation + 1;
-        let view = state.view(generation);
-        drop(state);
-        self.view.store(Arc::new(view));
+        self.view.store(Arc::new(state.view(generation)));
         self.generation.send_replace(generation);
+        drop(state);
     }
 }
 
-/// Whether a context is in scope.
-pub(super) fn in_scope(spec: &ContextSpec, scope: &Scope) -> bool {
-    (scope.contexts.is_empty() || scope.contexts.contains(&spec.name))
-        && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == spec.kind.as_str()))
-}
-
-async fn publish_loop(fleet: std::sync::Weak<Fleet>) {
-    loop {
-        let Some(strong) = fleet.upgrade() else {
-            return;
-        };
-        // Bounded, so that a dropped fleet is noticed.
-        let _ = tokio::time::timeout(Duration::from_secs(5), strong.dirty.notified()).await;
-        let begun = Instant::now();
-        strong.publish_if_changed();
-        drop(strong);
-        tokio::time::sleep(PUBLISH_EVERY.saturating_sub(begun.elapsed())).await;
-    }
-}
-
-impl Fleet {
-    fn publish_if_changed(&self) {
-        let changed = {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.is_changed()
-        };
-        if changed {
-            self.publish();
-        } else {
-            // Pending marks and events are no part of the view, but are drawn.
-            self.generation.send_modify(|_| {});
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for task in tasks {
+            task.abort();
         }
     }
 }
 
-/// What the publisher shows of one row: for tests and callers that hold a view.
-pub fn rows_of<'a>(
-    view: &'a FleetView,
-    context: &'a ContextView,
-) -> impl Iterator<Item = &'a Arc<Instance>> {
-    view.instances
-        .iter()
-        .filter(move |row| row.context == context.name)
+/// All at the same time: the first frame waits for the longest only.
+fn read_caches(members: &[Arc<Member>], options: &FleetOptions) -> Vec<Option<cache::Cached>> {
+    let Some(dir) = &options.cache else {
+        return Vec::new();
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = members
+            .iter()
+            .map(|member| scope.spawn(|| cache::load(dir, &member.spec)))
+            .collect();
+        readers
+            .into_iter()
+            .map(|reader| reader.join().ok().flatten())
+            .collect()
+    })
+}
+
+/// Whether a context is in scope.
+fn in_scope(spec: &ContextSpec, scope: &Scope) -> bool {
+    (scope.contexts.is_empty() || scope.contexts.contains(&spec.name))
+        && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == spec.kind.as_str()))
+}
+
+/// Publishes at once, then rests for a frame: a thousand changes in that time are one view.
+async fn publish_loop(fleet: Weak<Fleet>, dirty: Arc<Notify>) {
+    loop {
+        dirty.notified().await;
+        let Some(strong) = fleet.upgrade() else {
+            return;
+        };
+        strong.publish();
+        drop(strong);
+        tokio::time::sleep(PUBLISH_EVERY).await;
+    }
 }

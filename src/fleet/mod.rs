@@ -1,13 +1,22 @@
 //! Every context with its own worker; nothing waits for another.
 
 mod addresses;
+mod backoff;
 mod cache;
 pub mod filter;
 mod hub;
+mod learnt;
+mod load;
+mod pending;
 mod recorder;
 pub mod selector;
+mod slot;
 pub mod sort;
 mod state;
 mod worker;
 
+#[cfg(test)]
+mod tests;
+
 pub use hub::{Fleet, FleetOptions, Member};
+pub use learnt::is_last_known;

@@ -71,40 +71,62 @@ fn address(instance: &Instance) -> Option<std::net::IpAddr> {
 
 /// Orders texts so that numbers in them count as numbers; case only breaks ties.
 pub fn natural(a: &str, b: &str) -> Ordering {
-    let (mut left, mut right) = (a.chars().peekable(), b.chars().peekable());
+    let (mut left, mut right) = (a, b);
     loop {
-        match (left.peek().copied(), right.peek().copied()) {
-            (None, None) => return a.cmp(b),
-            (None, Some(_)) => return Ordering::Less,
-            (Some(_), None) => return Ordering::Greater,
-            (Some(x), Some(y)) if x.is_ascii_digit() && y.is_ascii_digit() => {
-                let order = number(&mut left).cmp(&number(&mut right));
-                if order != Ordering::Equal {
-                    return order;
-                }
-            }
-            (Some(x), Some(y)) => {
-                let order = x.to_lowercase().cmp(y.to_lowercase());
-                if order != Ordering::Equal {
-                    return order;
-                }
-                left.next();
-                right.next();
-            }
+        let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) else {
+            // The shorter first; equal but for case or zeros: by bytes.
+            return left.len().cmp(&right.len()).then_with(|| a.cmp(b));
+        };
+        let order = if x.is_ascii_digit() && y.is_ascii_digit() {
+            let (m, n) = (number(&mut left), number(&mut right));
+            m.len().cmp(&n.len()).then_with(|| m.cmp(n))
+        } else {
+            left = &left[x.len_utf8()..];
+            right = &right[y.len_utf8()..];
+            x.to_lowercase().cmp(y.to_lowercase())
+        };
+        if order != Ordering::Equal {
+            return order;
         }
     }
 }
 
-/// A run of digits as (length without leading zeros, digits): compares as a number of any size.
-fn number(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> (usize, String) {
-    let mut digits = String::new();
-    while let Some(c) = chars.peek().copied().filter(char::is_ascii_digit) {
-        if !(digits.is_empty() && c == '0') {
-            digits.push(c);
+/// Takes a run of digits off, without its leading zeros: longer is greater, whatever the size.
+fn number<'a>(text: &mut &'a str) -> &'a str {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    *text = rest;
+    digits.trim_start_matches('0')
+}
+
+/// Bytes that compare as [`natural`] does, for maps that are kept in order.
+pub(super) fn natural_key(text: &str) -> Vec<u8> {
+    let mut key = Vec::with_capacity(text.len() + 8);
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if c.is_ascii_digit() {
+            let digits = number(&mut rest);
+            key.push(b'0');
+            key.extend_from_slice(
+                &u32::try_from(digits.len())
+                    .unwrap_or(u32::MAX)
+                    .to_be_bytes(),
+            );
+            key.extend_from_slice(digits.as_bytes());
+        } else {
+            let mut utf8 = [0; 4];
+            for lower in c.to_lowercase() {
+                key.extend_from_slice(lower.encode_utf8(&mut utf8).as_bytes());
+            }
+            rest = &rest[c.len_utf8()..];
         }
-        chars.next();
     }
-    (digits.len(), digits)
+    // Equal but for case or zeros: by bytes.
+    key.push(0);
+    key.extend_from_slice(text.as_bytes());
+    key
 }
 
 #[cfg(test)]
@@ -124,6 +146,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn keys_order_as_texts_do(a in "[a-cA-C0-3-]{0,6}", b in "[a-cA-C0-3-]{0,6}") {
+            prop_assert_eq!(natural_key(&a).cmp(&natural_key(&b)), natural(&a, &b));
+        }
+
         #[test]
         fn natural_is_a_total_order(a in "[a-c0-3]{0,6}", b in "[a-c0-3]{0,6}", c in "[a-c0-3]{0,6}") {
             prop_assert_eq!(natural(&a, &b), natural(&b, &a).reverse());

@@ -1,149 +1,228 @@
 //! One worker per context: asks, watches, backs off. It never disturbs another.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use jiff::Timestamp;
-use tokio::sync::{Notify, OnceCell, watch};
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::time::Instant;
 
-use super::cache;
+use super::backoff::Backoff;
 use super::hub::{Fleet, Member};
-use crate::backend::contract::{Change, ReadCx};
-use crate::model::{Error, Inventory, Result};
+use crate::backend::contract::{Change, NoAsker, ReadCx};
+use crate::model::{Error, Facts, Inventory, Result};
 
 /// Seconds to connect, unless the context says otherwise.
 const CONNECT: u64 = 5;
+/// Seconds for one read, unless the context says otherwise.
+const READ: u64 = 15;
 /// Seconds between polls, unless the context says otherwise.
 const INTERVAL: u64 = 5;
-/// The first pause after a failure; doubled up to [`LONGEST`].
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
-/// Load of visible rows is read this often.
-const SAMPLE: Duration = Duration::from_secs(5);
+/// A watch that held for so long and then ended is begun anew without a word.
+const STEADY: Duration = Duration::from_secs(5);
 /// A long-lived worker writes its cache at most this often.
-const SAVE: Duration = Duration::from_secs(10);
+const SAVE: Duration = Duration::from_secs(30);
 
 /// What a worker shares with the fleet.
-pub struct Worker {
+pub(super) struct Worker {
+    /// Its place among the contexts.
+    pub(super) n: usize,
     pub(super) member: Arc<Member>,
+    /// Other rows came on screen.
+    pub(super) looked: Notify,
     wake: Notify,
-    /// Attempts that have ended, well or not.
-    attempts: watch::Sender<u64>,
-    once: OnceCell<bool>,
-    woken: AtomicBool,
+    /// Number of the last question put to the context.
+    asked: AtomicU64,
+    /// Number of the last question that was answered or given up.
+    answered: watch::Sender<u64>,
+    /// Held while one question is under way: refreshes never overlap.
+    asking: Mutex<()>,
 }
 
 impl Worker {
-    pub(super) fn new(member: Arc<Member>) -> Self {
+    /// A long-lived worker has its first question from the start.
+    pub(super) fn new(n: usize, member: Arc<Member>, long_lived: bool) -> Self {
         Self {
+            n,
             member,
+            looked: Notify::new(),
             wake: Notify::new(),
-            attempts: watch::channel(0).0,
-            once: OnceCell::new(),
-            woken: AtomicBool::new(false),
+            asked: AtomicU64::new(u64::from(long_lived)),
+            answered: watch::channel(0).0,
+            asking: Mutex::new(()),
         }
     }
 
-    pub(super) fn wake(&self) {
-        self.woken.store(true, Ordering::SeqCst);
+    /// One more question; its number.
+    pub(super) fn ask(&self) -> u64 {
+        let question = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         self.wake.notify_one();
+        question
     }
 
-    pub(super) async fn first_attempt(&self) {
-        let _ = self.attempts.subscribe().wait_for(|n| *n > 0).await;
+    /// Number of the last question.
+    pub(super) fn question(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
     }
 
-    fn ended(&self) {
-        self.attempts.send_modify(|n| *n += 1);
+    /// A question waits that no answer was begun for.
+    async fn woken(&self) {
+        loop {
+            self.wake.notified().await;
+            if *self.answered.borrow() < self.question() {
+                return;
+            }
+        }
     }
 
-    fn deadlines(&self) -> (Duration, Duration) {
+    /// Connect and read deadline.
+    pub(super) fn deadlines(&self) -> (Duration, Duration) {
         let spec = &self.member.spec;
         (
             Duration::from_secs(spec.connect_timeout.unwrap_or(CONNECT)),
-            Duration::from_secs(spec.read_timeout.unwrap_or(15)),
+            Duration::from_secs(spec.read_timeout.unwrap_or(READ)),
         )
     }
-}
 
-/// One-shot: asks once; later calls share the answer, except after a wake (a change was made).
-pub(super) async fn ask_once(fleet: &Arc<Fleet>, n: usize) {
-    let worker = Arc::clone(&fleet.workers[n]);
-    let fresh = worker.once.get().is_some() && worker.woken.swap(false, Ordering::SeqCst);
-    if fresh {
-        attempt(fleet, n).await;
-    } else {
-        worker
-            .once
-            .get_or_init(|| async { attempt(fleet, n).await })
-            .await;
+    /// Waits for the answer to the last question put so far. A backend that does not even keep its
+    /// deadline is not waited for.
+    pub(super) async fn settled(&self) {
+        let wanted = self.question();
+        let (connect, read) = self.deadlines();
+        let limit = connect + read + Duration::from_secs(1);
+        let mut answered = self.answered.subscribe();
+        let answer = answered.wait_for(|n| *n >= wanted);
+        let _ = tokio::time::timeout(limit, answer).await;
     }
 }
 
-/// Asks once and takes the answer in. A hang ends at the context's own deadlines: the first sign
-/// of life (an answer to the probe, or the inventory itself) must come within the connect deadline.
-pub(super) async fn attempt(fleet: &Arc<Fleet>, n: usize) -> bool {
-    let worker = &fleet.workers[n];
+/// A read of at most `limit` that asks nobody.
+pub(super) fn read_within(limit: Duration) -> ReadCx {
+    ReadCx {
+        // By the runtime's clock, which tests can move.
+        deadline: (Instant::now() + limit).into_std(),
+        asker: Arc::new(NoAsker),
+    }
+}
+
+/// One-shot: asks unless the last question has its answer already.
+pub(super) async fn ask_once(fleet: &Arc<Fleet>, worker: &Arc<Worker>) {
+    if worker.question() == 0 {
+        let _ = worker
+            .asked
+            .compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
+    }
+    let (fleet, own) = (Arc::downgrade(fleet), Arc::clone(worker));
+    // In a task of its own: one that blocks or panics holds up nobody.
+    tokio::spawn(async move {
+        let _one_at_a_time = own.asking.lock().await;
+        if *own.answered.borrow() < own.question() {
+            poll(&fleet, &own).await;
+            save(&fleet, &own);
+        }
+    });
+    worker.settled().await;
+}
+
+/// Asks for the inventory once and takes the answer in.
+async fn poll(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
+    let question = worker.question();
     let begun = Instant::now();
-    let result = read(fleet, n).await;
-    let ok = result.is_ok();
-    match result {
+    let backend = &worker.member.backend;
+    let cx = read_within(worker.deadlines().1);
+    let answer = first_answer(fleet, worker, backend.inventory(&cx)).await;
+    take(fleet, worker, question, Some(begun.elapsed()), answer)
+}
+
+/// Takes an answer in, or the lack of one. True for a good one.
+fn take(
+    fleet: &Weak<Fleet>,
+    worker: &Worker,
+    question: u64,
+    took: Option<Duration>,
+    answer: Result<Inventory>,
+) -> bool {
+    let Some(fleet) = fleet.upgrade() else {
+        return false;
+    };
+    let good = answer.is_ok();
+    let polled = took.is_some();
+    let events = fleet.with_slot(worker.n, |slot, protected| match answer {
         Ok(inventory) => {
-            let latency = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            fleet.with_state(|state| state.reset(n, inventory, Some(latency)));
-            save(fleet, n);
+            if let Some(took) = took {
+                slot.view.latency_ms = u64::try_from(took.as_millis()).ok();
+            }
+            slot.reset(inventory, polled, protected)
         }
         Err(error) => {
             tracing::info!(context = %worker.member.spec.name, %error, "no answer");
-            fleet.with_state(|state| state.failed(n, error));
+            slot.failed(error, protected);
+            Vec::new()
         }
+    });
+    for event in events.unwrap_or_default() {
+        fleet.emit(event);
     }
-    worker.ended();
-    ok
+    fleet.pending.answered(&worker.member.spec.name, question);
+    worker
+        .answered
+        .send_modify(|answered| *answered = question.max(*answered));
+    fleet.mark_dirty();
+    good
 }
 
-async fn read(fleet: &Arc<Fleet>, n: usize) -> Result<Inventory> {
-    let worker = &fleet.workers[n];
+/// Waits for an answer within the context's own deadlines: a first sign of life (an answer to the
+/// probe, or the answer itself) within the connect deadline, all of it within the read deadline.
+/// Once it is known who is at the other end, nobody is asked for that again.
+async fn first_answer<T>(
+    fleet: &Weak<Fleet>,
+    worker: &Worker,
+    answer: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let name = &worker.member.spec.name;
     let (connect, limit) = worker.deadlines();
-    let name = worker.member.spec.name.clone();
-    let backend = Arc::clone(&worker.member.backend);
-    let cx = ReadCx::quiet(limit);
-    let known = fleet.with_state(|state| state.answered_at(n).is_some() && fleet.options.watch);
-    let inventory =
-        std::panic::AssertUnwindSafe(cx.within(&name, backend.inventory(&cx))).catch_unwind();
-    tokio::pin!(inventory);
-    let panicked = |_| {
-        Error::backend(format!(
-            "{name}: corral failed inside while reading it; see its log"
-        ))
+    let answer = AssertUnwindSafe(tokio::time::timeout(limit, answer)).catch_unwind();
+    let answer = async {
+        match answer.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(Error::timed_out(format!(
+                "{name} does not answer: no inventory in {} s",
+                limit.as_secs()
+            ))
+            .remedy(format!("Retry: corral context test {name}"))),
+            Err(_) => Err(fault(name)),
+        }
     };
-    let probe = async {
-        let cx = ReadCx::quiet(connect);
-        cx.within(&name, backend.probe(&cx)).await
-    };
-    if known {
-        return inventory.await.map_err(panicked)?;
+    tokio::pin!(answer);
+    let known = fleet.upgrade().and_then(|fleet| {
+        fleet.with_slot(worker.n, |slot, _| {
+            slot.view.health.is_ok() && slot.view.facts.is_some()
+        })
+    });
+    if known == Some(true) {
+        return answer.await;
     }
+    let probe = AssertUnwindSafe(probe(worker, connect)).catch_unwind();
     tokio::pin!(probe);
-    let silent = tokio::time::sleep(connect);
-    tokio::pin!(silent);
+    let silence = tokio::time::sleep(connect);
+    tokio::pin!(silence);
     let mut probed = false;
-    loop {
+    let mut alive = false;
+    let result = loop {
         tokio::select! {
             biased;
-            result = &mut inventory => return result.map_err(panicked)?,
+            result = &mut answer => break result,
             facts = &mut probe, if !probed => {
                 probed = true;
-                match facts {
-                    Ok(facts) => fleet.with_state(|state| state.facts(n, facts)),
-                    // The inventory's own error says more; a hang of both is the deadline's.
-                    Err(error) if error.is_temporary() => {}
-                    Err(error) => tracing::debug!(context = %name, %error, "probe failed"),
+                if let Ok(Some(facts)) = facts {
+                    alive = true;
+                    note_facts(fleet, worker, facts);
                 }
             }
-            () = &mut silent, if !probed || fleet.with_state(|s| !s.has_facts(n)) => {
+            () = &mut silence, if !alive => {
                 return Err(Error::unreachable(format!(
                     "{name} does not answer: no connection in {} s",
                     connect.as_secs()
@@ -151,145 +230,198 @@ async fn read(fleet: &Arc<Fleet>, n: usize) -> Result<Inventory> {
                 .remedy(format!("Retry: corral context test {name}")));
             }
         }
+    };
+    // Support and twins hang on the facts; a probe that hangs delays the answer only so long.
+    if result.is_ok()
+        && !probed
+        && let Ok(Some(facts)) = probe.await
+    {
+        note_facts(fleet, worker, facts);
+    }
+    result
+}
+
+async fn probe(worker: &Worker, limit: Duration) -> Option<Facts> {
+    let cx = read_within(limit);
+    let backend = &worker.member.backend;
+    match tokio::time::timeout(limit, backend.probe(&cx)).await {
+        Ok(Ok(facts)) => Some(facts),
+        // The inventory's own error says more.
+        Ok(Err(error)) => {
+            tracing::debug!(context = %worker.member.spec.name, %error, "the probe failed");
+            None
+        }
+        Err(_) => None,
     }
 }
 
-fn save(fleet: &Arc<Fleet>, n: usize) {
-    if let Some(dir) = &fleet.options.cache {
-        let (rows, at) = fleet.with_state(|state| (state.rows(n), state.answered_at(n)));
-        let at = at.unwrap_or_else(Timestamp::now);
-        cache::save(dir, &fleet.workers[n].member.spec, &rows, at);
+fn note_facts(fleet: &Weak<Fleet>, worker: &Worker, facts: Facts) {
+    if let Some(fleet) = fleet.upgrade() {
+        fleet.with_slot(worker.n, |slot, _| slot.facts(facts));
+        fleet.mark_dirty();
+    }
+}
+
+fn fault(name: &str) -> Error {
+    Error::backend(format!(
+        "corral failed inside while reading {name}; its log has more"
+    ))
+}
+
+/// Keeps what was answered, off the workers' threads.
+fn save(fleet: &Weak<Fleet>, worker: &Arc<Worker>) {
+    if let Some(fleet) = fleet.upgrade() {
+        fleet.save(worker);
     }
 }
 
 /// Keeps a worker alive for as long as the fleet is.
-pub(super) async fn supervise(fleet: Weak<Fleet>, n: usize) {
-    loop {
-        let work = std::panic::AssertUnwindSafe(live(fleet.clone(), n))
-            .catch_unwind()
-            .await;
-        let Some(strong) = fleet.upgrade() else {
-            return;
-        };
-        if work.is_err() {
-            let name = &strong.workers[n].member.spec.name;
-            let error = Error::backend(format!(
-                "{name}: corral failed inside while watching it; see its log"
-            ));
-            strong.with_state(|state| state.failed(n, error));
-            strong.workers[n].ended();
+pub(super) async fn supervise(fleet: Weak<Fleet>, worker: Arc<Worker>) {
+    let mut backoff = Backoff::new();
+    while fleet.strong_count() > 0 {
+        let question = worker.question();
+        let life = live(&fleet, &worker);
+        if AssertUnwindSafe(life).catch_unwind().await.is_err() {
+            let error = Err(fault(&worker.member.spec.name));
+            take(&fleet, &worker, question, None, error);
         }
-        drop(strong);
-        tokio::time::sleep(SHORTEST).await;
+        tokio::time::sleep(backoff.pause()).await;
     }
 }
 
-async fn live(fleet: Weak<Fleet>, n: usize) {
-    let mut pause = SHORTEST;
-    loop {
-        let Some(strong) = fleet.upgrade() else {
-            return;
+async fn live(fleet: &Weak<Fleet>, worker: &Arc<Worker>) {
+    let mut backoff = Backoff::new();
+    let mut saved: Option<Instant> = None;
+    let interval = worker.member.spec.interval.unwrap_or(INTERVAL).max(1);
+    while fleet.strong_count() > 0 {
+        let end = match Arc::clone(&worker.member.backend).watch() {
+            Some(stream) => follow(fleet, worker, stream, &mut saved).await,
+            None if poll(fleet, worker).await => End::Polled,
+            None => End::Failed,
         };
-        let worker = Arc::clone(&strong.workers[n]);
-        let good = match Arc::clone(&worker.member.backend).watch() {
-            Some(_) if !attempt(&strong, n).await => false,
-            Some(stream) => {
-                drop(strong);
-                follow(&fleet, n, stream).await
+        save_now_and_then(fleet, worker, &mut saved);
+        let wait = match end {
+            End::Steady => {
+                backoff.reset();
+                continue;
             }
-            None => attempt(&strong, n).await,
-        };
-        let polled = worker.member.spec.interval.unwrap_or(INTERVAL).max(1);
-        let wait = if good {
-            pause = SHORTEST;
-            Duration::from_secs(polled)
-        } else {
-            let jitter = pause.mul_f64(rand::random_range(0.0..0.3));
-            let wait = pause + jitter;
-            pause = (pause * 2).min(LONGEST);
-            wait
+            End::Polled => {
+                backoff.reset();
+                Duration::from_secs(interval)
+            }
+            End::Failed => backoff.pause(),
         };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            () = worker.wake.notified() => pause = SHORTEST,
+            () = worker.woken() => backoff.reset(),
         }
     }
 }
 
-/// Takes in a watch until it ends. True if it ever said anything good.
+fn save_now_and_then(fleet: &Weak<Fleet>, worker: &Arc<Worker>, saved: &mut Option<Instant>) {
+    if saved.is_none_or(|at| at.elapsed() >= SAVE) {
+        save(fleet, worker);
+        *saved = Some(Instant::now());
+    }
+}
+
+/// How a round ended.
+enum End {
+    /// A good answer; the next question is due after the interval.
+    Polled,
+    /// A watch that held ended: begin anew at once.
+    Steady,
+    /// No answer.
+    Failed,
+}
+
+/// Takes in a watch until it ends.
 async fn follow(
     fleet: &Weak<Fleet>,
-    n: usize,
-    mut stream: futures::stream::BoxStream<'static, Result<Change>>,
-) -> bool {
-    let mut good = false;
-    let mut saved = Instant::now();
-    let Some(worker) = fleet.upgrade().map(|f| Arc::clone(&f.workers[n])) else {
-        return false;
+    worker: &Arc<Worker>,
+    mut stream: BoxStream<'static, Result<Change>>,
+    saved: &mut Option<Instant>,
+) -> End {
+    let name = &worker.member.spec.name;
+    let question = worker.question();
+    let begun = Instant::now();
+    let mut early = Vec::new();
+    let first = async {
+        loop {
+            match stream.next().await {
+                Some(Ok(Change::Reset(inventory))) => return Ok(inventory),
+                Some(Ok(change)) => early.push(change),
+                Some(Err(error)) => return Err(error),
+                None => return Err(Error::backend(format!("{name} ended the connection"))),
+            }
+        }
     };
+    let first = first_answer(fleet, worker, first).await;
+    if let (Ok(_), Some(fleet)) = (&first, fleet.upgrade()) {
+        let latency = u64::try_from(begun.elapsed().as_millis()).ok();
+        fleet.with_slot(worker.n, |slot, _| slot.view.latency_ms = latency);
+    }
+    if !take(fleet, worker, question, None, first) {
+        return End::Failed;
+    }
+    for change in early {
+        change_one(fleet, worker, change);
+    }
+    let held = Instant::now();
     loop {
+        let question = worker.question();
         let item = tokio::select! {
             item = stream.next() => item,
-            () = worker.wake.notified() => {
+            () = worker.woken() => {
                 // A change was made or the user asked: do not wait for the event.
-                let Some(strong) = fleet.upgrade() else { return good };
-                attempt(&strong, n).await;
-                continue;
+                if poll(fleet, worker).await {
+                    continue;
+                }
+                return End::Failed;
             }
-        };
-        let Some(strong) = fleet.upgrade() else {
-            return good;
         };
         match item {
             Some(Ok(Change::Reset(inventory))) => {
-                good = true;
-                strong.with_state(|state| state.reset(n, inventory, None));
-                worker.ended();
+                take(fleet, worker, question, None, Ok(inventory));
             }
-            Some(Ok(Change::Upsert(row))) => strong.with_state(|state| state.upsert(n, *row)),
-            Some(Ok(Change::Gone(id))) => strong.with_state(|state| state.gone(n, &id)),
-            Some(Ok(Change::Event(event))) => strong.emit(event),
-            Some(Ok(Change::Degraded(why))) => strong.with_state(|state| state.degraded(n, why)),
+            Some(Ok(change)) => change_one(fleet, worker, change),
             Some(Err(error)) => {
-                strong.with_state(|state| state.failed(n, error));
-                worker.ended();
-                return good;
+                take(fleet, worker, question, None, Err(error));
+                return End::Failed;
             }
-            None => return good,
+            None if held.elapsed() >= STEADY => return End::Steady,
+            None => {
+                let error = Error::unreachable(format!("{name} ended the connection"));
+                take(fleet, worker, question, None, Err(error));
+                return End::Failed;
+            }
         }
-        if good && saved.elapsed() > SAVE {
-            save(&strong, n);
-            saved = Instant::now();
+        if fleet.strong_count() == 0 {
+            return End::Failed;
         }
+        save_now_and_then(fleet, worker, saved);
     }
 }
 
-/// Reads the load of the rows on screen.
-pub(super) async fn sample_loop(fleet: Weak<Fleet>) {
-    loop {
-        tokio::time::sleep(SAMPLE).await;
-        let Some(strong) = fleet.upgrade() else {
-            return;
-        };
-        let ids = strong.watched();
-        for worker in &strong.workers {
-            let name = &worker.member.spec.name;
-            let own: Vec<_> = ids
-                .iter()
-                .filter(|id| id.context() == name)
-                .cloned()
-                .collect();
-            let Some(family) = worker.member.backend.metrics() else {
-                continue;
-            };
-            if own.is_empty() {
-                continue;
-            }
-            // A slow context delays its own samples only until the next round.
-            let cx = ReadCx::quiet(SAMPLE);
-            if let Ok(samples) = cx.within(name, family.sample(&cx, &own)).await {
-                strong.recorder.sampled(samples);
+fn change_one(fleet: &Weak<Fleet>, worker: &Worker, change: Change) {
+    let Some(fleet) = fleet.upgrade() else { return };
+    match change {
+        Change::Upsert(row) => {
+            let id = row.id.clone();
+            let taken = fleet.with_slot(worker.n, |slot, protected| slot.upsert(*row, protected));
+            if taken == Some(true) {
+                fleet.pending.reported(&id);
             }
         }
+        Change::Gone(id) => {
+            fleet.with_slot(worker.n, |slot, _| slot.gone(&id));
+            fleet.pending.reported(&id);
+        }
+        Change::Event(event) => fleet.emit(event),
+        Change::Degraded(why) => {
+            fleet.with_slot(worker.n, |slot, _| slot.degraded(why));
+        }
+        Change::Reset(_) => {}
     }
+    fleet.mark_dirty();
 }
