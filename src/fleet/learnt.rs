@@ -17,7 +17,7 @@ pub(super) struct Learnt {
     pub(super) at: Option<Timestamp>,
     /// The last look found nobody who knows the addresses.
     #[serde(default)]
-    silent: bool,
+    pub(super) silent: bool,
 }
 
 impl Learnt {
