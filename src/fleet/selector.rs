@@ -55,7 +55,8 @@ pub fn resolve(
     let silent: Vec<&ContextView> = contexts
         .iter()
         .copied()
-        .filter(|c| !c.health.is_ok())
+        // What was only found on this machine and never answered stands in nobody's way.
+        .filter(|c| !c.health.is_ok() && (c.configured || c.answered_at.is_some()))
         .collect();
     let filter = scope.filter.as_deref().map(parse_filter).transpose()?;
     let bulk = filter.is_some() || selectors.iter().any(Selector::is_glob);
@@ -506,6 +507,22 @@ mod tests {
             find(&view, "a/web", &Scope::default(), Purpose::Change).unwrap(),
             ["a/web"]
         );
+    }
+
+    #[test]
+    fn a_found_context_that_never_answered_blocks_no_change() {
+        let mut found = context("found", down(), false);
+        found.configured = false;
+        let view = view(
+            vec![context("a", Health::Ok, true), found],
+            vec![row("a", "web", "web", None)],
+        );
+        for text in ["web", "we*"] {
+            assert_eq!(
+                find(&view, text, &Scope::default(), Purpose::Change).unwrap(),
+                ["a/web"]
+            );
+        }
     }
 
     #[test]
