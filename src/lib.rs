@@ -12,3 +12,4 @@ pub mod doctor;
 pub mod fleet;
 pub mod link;
 pub mod model;
+pub mod tui;

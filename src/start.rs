@@ -15,6 +15,7 @@ use corral::backend::demo;
 use corral::cli::{self, Early, Terminal, exit, note, render};
 use corral::config::{LoadInput, Loaded, load};
 use corral::model::{Dirs, Error, Result, SecretText, shown};
+use corral::tui::{self, Ended, TuiOptions};
 use etcetera::BaseStrategy as _;
 
 /// Variables that backends may read, by prefix. Whatever else the environment holds stays out of their
@@ -43,6 +44,9 @@ const VARIABLES: &[&str] = &[
     "WAYLAND_DISPLAY",
     "XDG_",
 ];
+
+/// How long the steps of running tasks may still take when corral is left.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// The whole program.
 pub(crate) fn main() -> ExitCode {
@@ -187,10 +191,23 @@ async fn front(
         in_memory: demo,
     });
     if full_screen {
-        return Err(
-            Error::unsupported("the full-screen view is not part of this build")
-                .remedy("corral list prints the fleet"),
-        );
+        let options = TuiOptions {
+            vars,
+            demo,
+            readonly: globals.readonly,
+            words: invocation
+                .action
+                .targets
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        };
+        let ended = tui::run(Arc::clone(&engine), options).await;
+        engine.shutdown(GRACE).await;
+        return Ok(match ended? {
+            Ended::Quit => 0,
+            Ended::Signal(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
+        });
     }
     engine.set_asker(if globals.headless {
         Arc::new(NoAsker)

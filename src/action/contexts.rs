@@ -61,6 +61,19 @@ pub fn discovered(loaded: &Loaded, env: &Env) -> Vec<ContextSpec> {
         .collect()
 }
 
+/// What discovery looked for and did not find: what, why, how to get it. Looks only at this machine.
+pub fn absent(engine: &super::engine::Engine) -> Vec<(String, String, String)> {
+    if engine.is_in_memory() {
+        return Vec::new();
+    }
+    let config = engine.config();
+    KINDS
+        .iter()
+        .filter(|info| config.settings.discover.wants(info.id))
+        .filter_map(|info| (info.discover)(engine.env()).absent)
+        .collect()
+}
+
 async fn open_entry(
     entry: &ContextEntry,
     found: &[ContextSpec],

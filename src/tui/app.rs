@@ -1,0 +1,479 @@
+//! Everything that is shown, as data.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::dialog::{Dialog, QuitDialog};
+use super::edit::Line;
+use super::form::Form;
+use super::glyphs::Glyphs;
+use super::input::Key;
+use super::inventory::Inventory;
+use super::keymap::Keymap;
+use super::msg::At;
+use super::theme::{Depth, Role, Theme};
+use crate::action::RunOptions;
+use crate::model::{
+    Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Support, Task,
+};
+
+/// A pane that fills the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pane {
+    /// Instances.
+    Inventory,
+    /// What corral does now.
+    Tasks,
+    /// What corral changed.
+    History,
+    /// Checks.
+    Doctor,
+    /// Contexts.
+    Contexts,
+    /// What is wrong.
+    Problems,
+    /// What can be done where.
+    Support,
+    /// The answer to a question of the command line.
+    Answer,
+}
+
+impl Pane {
+    /// Word of `ui go`, and heading.
+    pub const NAMES: [(&'static str, Self, &'static str); 8] = [
+        ("inventory", Self::Inventory, "Inventory"),
+        ("tasks", Self::Tasks, "Tasks"),
+        ("history", Self::History, "History"),
+        ("doctor", Self::Doctor, "Doctor"),
+        ("contexts", Self::Contexts, "Contexts"),
+        ("problems", Self::Problems, "Problems"),
+        ("support", Self::Support, "Support"),
+        ("answer", Self::Answer, "Answer"),
+    ];
+
+    /// The word, which is also its section in a keymap.
+    pub fn word(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(_, pane, _)| *pane == self)
+            .map_or("", |(word, _, _)| word)
+    }
+
+    /// The heading.
+    pub fn title(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(_, pane, _)| *pane == self)
+            .map_or("", |(_, _, title)| title)
+    }
+}
+
+/// Where keys go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// The list.
+    List,
+    /// The detail beside it.
+    Detail,
+}
+
+/// A tab of the detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tab {
+    /// What it is and how it is.
+    Summary,
+    /// Snapshots as a tree.
+    Snapshots,
+    /// Disks and network interfaces.
+    Devices,
+    /// What its backend reported.
+    Events,
+    /// Its definition.
+    Native,
+}
+
+impl Tab {
+    /// In order.
+    pub const ALL: [Self; 5] = [
+        Self::Summary,
+        Self::Snapshots,
+        Self::Devices,
+        Self::Events,
+        Self::Native,
+    ];
+
+    /// The heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Summary => "Summary",
+            Self::Snapshots => "Snapshots",
+            Self::Devices => "Disks & NICs",
+            Self::Events => "Events",
+            Self::Native => "Native",
+        }
+    }
+}
+
+/// Something that is fetched.
+#[derive(Clone, Debug)]
+pub struct Loaded<T> {
+    /// The number it was last asked under, while that is open.
+    pub asked: Option<u64>,
+    /// What came, the last time something came.
+    pub value: Option<T>,
+    /// Why nothing came, the last time.
+    pub error: Option<Error>,
+}
+
+impl<T> Default for Loaded<T> {
+    fn default() -> Self {
+        Self {
+            asked: None,
+            value: None,
+            error: None,
+        }
+    }
+}
+
+/// The detail pane.
+#[derive(Clone, Debug)]
+pub struct DetailPane {
+    /// Shown beside the list.
+    pub open: bool,
+    /// Which tab.
+    pub tab: Tab,
+    /// Lines scrolled away.
+    pub scroll: usize,
+    /// The snapshot under the cursor.
+    pub snapshot: usize,
+    /// What is shown, whose identity the first is.
+    pub detail: Loaded<(String, Box<Detail>)>,
+    /// Whose detail is being asked for, or was.
+    pub of: Option<String>,
+    /// Events of the same instance.
+    pub events: Loaded<Box<Data>>,
+    /// The row as it was when the detail was asked for.
+    pub row: Option<Arc<Instance>>,
+}
+
+/// A cursor in a list, which stays on the same thing when the list changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Key of the thing.
+    pub key: Option<String>,
+    /// Its row.
+    pub row: usize,
+    /// First row on screen.
+    pub top: usize,
+    /// The thing is shown in full.
+    pub open: bool,
+}
+
+/// An answer to show.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The question.
+    pub title: String,
+    /// Lines.
+    pub lines: Vec<String>,
+    /// More may come, under this number.
+    pub follows: Option<u64>,
+}
+
+/// Lines kept of an answer that goes on: what a person scrolls back through.
+pub const ANSWER_LINES: usize = 2000;
+
+/// A line at the bottom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The text.
+    pub text: String,
+    /// What it is.
+    pub role: Role,
+    /// When it came, milliseconds.
+    pub at: u64,
+}
+
+/// The command line.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLine {
+    /// What is typed.
+    pub line: Line,
+    /// Chosen row of the palette.
+    pub chosen: Option<usize>,
+    /// What is wrong with what was entered.
+    pub error: Option<String>,
+    /// Place in the history while going through it.
+    pub recalled: Option<usize>,
+}
+
+/// All actions for some instances.
+#[derive(Clone, Debug)]
+pub struct Actions {
+    /// For whom.
+    pub title: String,
+    /// The number under which support was asked.
+    pub asked: u64,
+    /// Operation by operation, once known.
+    pub support: Option<Vec<(Operation, Support)>>,
+    /// Chosen row.
+    pub row: usize,
+}
+
+/// What lies over the panes.
+#[derive(Clone, Debug)]
+pub enum Overlay {
+    /// A confirmation.
+    Dialog(Box<Dialog>),
+    /// Leave?
+    Quit(QuitDialog),
+    /// Arguments of a command.
+    Form(Box<Form>),
+    /// The command line.
+    Command(CommandLine),
+    /// The filter, and what it was before.
+    Filter(Line, String),
+    /// Keys valid here; lines scrolled away.
+    Help(usize),
+    /// All actions.
+    Actions(Actions),
+}
+
+/// A plan that was asked for.
+#[derive(Clone, Debug)]
+pub struct Planning {
+    /// Under which number.
+    pub request: u64,
+    /// The action.
+    pub action: Action,
+    /// How it would be run.
+    pub run: RunOptions,
+    /// What the user already said.
+    pub consent: Consent,
+    /// IDs that were marked but hidden.
+    pub hidden: Vec<String>,
+    /// The hidden ones are included.
+    pub included: bool,
+    /// Why it is asked again.
+    pub note: Option<String>,
+}
+
+/// A change that was asked for and is not a task yet.
+#[derive(Clone, Debug)]
+pub struct Submitting {
+    /// Under which number.
+    pub request: u64,
+    /// What it came from, to plan again after a conflict.
+    pub planning: Planning,
+    /// Its verb.
+    pub verb: String,
+    /// The instances it would change.
+    pub ids: Vec<InstanceId>,
+}
+
+/// What the view is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// corral's version.
+    pub version: String,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// Styles.
+    pub theme: Theme,
+    /// How many colours there are.
+    pub depth: Depth,
+    /// Glyphs.
+    pub glyphs: Glyphs,
+    /// Keys.
+    pub keymap: Keymap,
+    /// What discovery did not find: what, why, how to get it.
+    pub absent: Vec<(String, String, String)>,
+    /// Every change is refused, and why.
+    pub readonly: bool,
+    /// Sort column, a leading `-` turns it round.
+    pub sort: Option<String>,
+    /// Mouse reports are on.
+    pub mouse: bool,
+    /// A simulated fleet.
+    pub demo: bool,
+}
+
+/// Everything that is shown.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// As it was started.
+    pub setup: Setup,
+    /// The time of day, as far as it is shown.
+    pub now: Timestamp,
+    /// Milliseconds since the start.
+    pub ms: u64,
+    /// The fleet.
+    pub fleet: Arc<FleetView>,
+    /// What the engine has under way.
+    pub pending: Arc<HashMap<InstanceId, String>>,
+    /// What was asked for and is not a task yet.
+    pub submitting: Vec<Submitting>,
+    /// corral's tasks.
+    pub tasks: Arc<Vec<Task>>,
+    /// The inventory.
+    pub inventory: Inventory,
+    /// The detail pane.
+    pub detail: DetailPane,
+    /// The pane in the body.
+    pub pane: Pane,
+    /// Panes before it.
+    pub back: Vec<Pane>,
+    /// Panes after it.
+    pub forward: Vec<Pane>,
+    /// Where keys go.
+    pub focus: Focus,
+    /// Only the pane with the focus.
+    pub zoom: bool,
+    /// What lies over the panes; the last is on top.
+    pub overlays: Vec<Overlay>,
+    /// Keys of a sequence so far.
+    pub keys: Vec<Key>,
+    /// The line at the bottom.
+    pub notice: Option<Notice>,
+    /// Numbers given out.
+    pub requests: u64,
+    /// The plan that is being made.
+    pub planning: Option<Planning>,
+    /// Cursors by pane.
+    pub cursors: BTreeMap<Pane, Cursor>,
+    /// `history`.
+    pub history: Loaded<Box<Data>>,
+    /// `doctor`.
+    pub doctor: Loaded<Box<Data>>,
+    /// `matrix`.
+    pub matrix: Loaded<Box<Data>>,
+    /// The last question's answer.
+    pub answer: Answer,
+    /// Questions of the command line that are open: number and text.
+    pub asked: Vec<(u64, String)>,
+    /// Lines entered before.
+    pub entered: Vec<String>,
+    /// Ctrl-C was pressed at this moment.
+    pub interrupt: Option<u64>,
+    /// Mouse reports are on.
+    pub mouse: bool,
+    /// Instances whose load was asked to be measured.
+    pub watched: Vec<InstanceId>,
+    /// Leaving; nothing more is done.
+    pub leaving: bool,
+}
+
+impl App {
+    /// A view of nothing yet.
+    pub fn new(setup: Setup, at: At) -> Self {
+        let mut inventory = Inventory::default();
+        if let Some(sort) = &setup.sort {
+            inventory.reverse = sort.starts_with('-');
+            sort.trim_start_matches('-').clone_into(&mut inventory.sort);
+        }
+        Self {
+            mouse: setup.mouse,
+            setup,
+            now: at.wall,
+            ms: at.ms,
+            fleet: Arc::default(),
+            pending: Arc::default(),
+            submitting: Vec::new(),
+            tasks: Arc::default(),
+            inventory,
+            detail: DetailPane {
+                open: false,
+                tab: Tab::Summary,
+                scroll: 0,
+                snapshot: 0,
+                detail: Loaded::default(),
+                of: None,
+                events: Loaded::default(),
+                row: None,
+            },
+            pane: Pane::Inventory,
+            back: Vec::new(),
+            forward: Vec::new(),
+            focus: Focus::List,
+            zoom: false,
+            overlays: Vec::new(),
+            keys: Vec::new(),
+            notice: None,
+            requests: 0,
+            planning: None,
+            cursors: BTreeMap::new(),
+            history: Loaded::default(),
+            doctor: Loaded::default(),
+            matrix: Loaded::default(),
+            answer: Answer::default(),
+            asked: Vec::new(),
+            entered: Vec::new(),
+            interrupt: None,
+            watched: Vec::new(),
+            leaving: false,
+        }
+    }
+
+    /// A number for a request.
+    pub fn number(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Says something at the bottom.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.note(text.into(), Role::Text);
+    }
+
+    /// Says that something is wrong.
+    pub fn complain(&mut self, error: &Error) {
+        let text = match &error.remedy {
+            Some(remedy) => format!("{}: {} · {remedy}", error.label(), error.message),
+            None => format!("{}: {}", error.label(), error.message),
+        };
+        self.note(text, Role::Error);
+    }
+
+    fn note(&mut self, text: String, role: Role) {
+        self.notice = Some(Notice {
+            text,
+            role,
+            at: self.ms,
+        });
+    }
+
+    /// The verb that is under way on an instance, if one is.
+    pub fn pending_on(&self, id: &InstanceId) -> Option<&str> {
+        self.pending.get(id).map(String::as_str).or_else(|| {
+            self.submitting
+                .iter()
+                .find(|s| s.ids.contains(id))
+                .map(|s| s.verb.as_str())
+        })
+    }
+
+    /// Keymap sections that hold now, the nearest first.
+    pub fn sections(&self) -> Vec<&'static str> {
+        match (self.pane, self.focus) {
+            (Pane::Inventory, Focus::Detail) if self.detail.tab == Tab::Snapshots => {
+                vec!["snapshots", "detail", "everywhere"]
+            }
+            (Pane::Inventory, Focus::Detail) => vec!["detail", "everywhere"],
+            (pane, _) => vec![pane.word(), "list", "everywhere"],
+        }
+    }
+
+    /// The detail of the instance under the cursor, once it is there.
+    pub fn current_detail(&self) -> Option<&Detail> {
+        let row = self.inventory.selected()?;
+        let (of, detail) = self.detail.detail.value.as_ref()?;
+        (*of == row.identity()).then_some(detail)
+    }
+
+    /// Tasks that have not ended.
+    pub fn running_tasks(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| !task.state.is_final())
+    }
+}

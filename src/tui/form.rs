@@ -1,0 +1,141 @@
+//! Arguments of a command, asked field by field; the command line that comes of them is read by the
+//! same grammar as argv.
+
+use super::edit::Line;
+use crate::action::{Row, Targets};
+use crate::model::{Field, FieldKind, GroupNoun};
+
+/// One field of a form.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What it is called.
+    pub name: &'static str,
+    /// What it is for.
+    pub doc: &'static str,
+    /// Its kind.
+    pub kind: FieldKind,
+    /// The text.
+    pub line: Line,
+    /// A flag's state.
+    pub on: bool,
+    /// It is the positional.
+    pub positional: bool,
+    /// What is used when it stays empty.
+    pub default: Option<&'static str>,
+}
+
+/// A form.
+#[derive(Clone)]
+pub struct Form {
+    /// The command.
+    pub row: &'static Row,
+    /// Positionals that are known already.
+    pub targets: Vec<String>,
+    /// Words that are added as they are: `--context lab`.
+    pub extra: Vec<String>,
+    /// Whom it concerns.
+    pub title: String,
+    /// The fields.
+    pub entries: Vec<Entry>,
+    /// Field with the focus; after the last come the two buttons.
+    pub focus: usize,
+    /// What is wrong.
+    pub error: Option<String>,
+    /// IDs that were marked but hidden.
+    pub hidden: Vec<String>,
+}
+
+impl std::fmt::Debug for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Form({} {:?})", self.row.name, self.targets)
+    }
+}
+
+/// What people set first when they make an instance.
+const FIRST: [&str; 6] = ["image", "disk", "cpus", "memory", "start", "name"];
+
+impl Form {
+    /// A form for a command.
+    pub fn new(row: &'static Row, targets: Vec<String>, title: String) -> Self {
+        let mut entries = Vec::new();
+        if row.targets == Targets::One && row.noun == GroupNoun::NewInstance && targets.is_empty() {
+            entries.push(Entry {
+                name: "name",
+                doc: "Name of the new instance",
+                kind: FieldKind::Name,
+                line: Line::default(),
+                on: false,
+                positional: true,
+                default: None,
+            });
+        }
+        let shape = |field: &&Field| !row.shapes.iter().any(|(flag, _)| *flag == field.name);
+        let mut fields: Vec<&Field> = row.fields.iter().filter(shape).collect();
+        let rank = |f: &Field| FIRST.iter().position(|name| *name == f.name);
+        fields.sort_by_key(|f| rank(f).unwrap_or(FIRST.len()));
+        for field in fields {
+            // A snapshot named with its instance is not asked for again.
+            if field.name == "name" && targets.iter().any(|t| t.contains('@')) {
+                continue;
+            }
+            entries.push(Entry {
+                name: field.name,
+                doc: field.doc,
+                kind: field.kind,
+                line: Line::default(),
+                on: false,
+                positional: false,
+                default: field.default,
+            });
+        }
+        Self {
+            row,
+            targets,
+            extra: Vec::new(),
+            title,
+            entries,
+            focus: 0,
+            error: None,
+            hidden: Vec::new(),
+        }
+    }
+
+    /// The button that leaves is focused.
+    pub fn on_cancel(&self) -> bool {
+        self.focus == self.entries.len()
+    }
+
+    /// The button that goes on is focused.
+    pub fn on_go(&self) -> bool {
+        self.focus > self.entries.len()
+    }
+
+    /// The command line, word by word.
+    pub fn words(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.row.name.split(' ').map(str::to_owned).collect();
+        words.extend(self.targets.iter().cloned());
+        for entry in &self.entries {
+            let text = entry.line.text().trim();
+            if entry.kind == FieldKind::Flag {
+                if entry.on {
+                    words.push(format!("--{}", entry.name));
+                }
+            } else if entry.positional && !text.is_empty() {
+                words.push(text.to_owned());
+            } else if !text.is_empty() {
+                words.push(format!("--{}={text}", entry.name));
+            }
+        }
+        words.extend(self.extra.iter().cloned());
+        words
+    }
+
+    /// The word on the button.
+    pub fn button(&self) -> String {
+        let mut word = self.row.verb_word().to_owned();
+        if let Some(first) = word.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        word
+    }
+}

@@ -1,0 +1,213 @@
+//! Keys and other input, in corral's own words. The only file that reads crossterm's events.
+
+use std::fmt;
+
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEventKind,
+};
+
+/// What was pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Code {
+    /// A character, as it arrived: upper case is the Shift.
+    Char(char),
+    /// Enter.
+    Enter,
+    /// Escape.
+    Esc,
+    /// Tab.
+    Tab,
+    /// Shift-Tab.
+    BackTab,
+    /// Backspace.
+    Backspace,
+    /// Delete.
+    Delete,
+    /// Arrow up.
+    Up,
+    /// Arrow down.
+    Down,
+    /// Arrow left.
+    Left,
+    /// Arrow right.
+    Right,
+    /// Page up.
+    PageUp,
+    /// Page down.
+    PageDown,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// A function key.
+    F(u8),
+}
+
+/// A key with Ctrl or without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Which.
+    pub code: Code,
+    /// With Ctrl.
+    pub ctrl: bool,
+}
+
+impl Key {
+    /// A key alone.
+    pub const fn plain(code: Code) -> Self {
+        Self { code, ctrl: false }
+    }
+
+    /// A character.
+    pub const fn char(c: char) -> Self {
+        Self::plain(Code::Char(c))
+    }
+
+    /// Ctrl and a letter.
+    pub const fn ctrl(c: char) -> Self {
+        Self {
+            code: Code::Char(c),
+            ctrl: true,
+        }
+    }
+
+    /// Reads what [`fmt::Display`] prints: `a`, `Space`, `Ctrl-L`, `PgUp`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(letter) = text.strip_prefix("Ctrl-") {
+            let mut chars = letter.chars();
+            let c = chars.next()?.to_ascii_lowercase();
+            return chars.next().is_none().then_some(Self::ctrl(c));
+        }
+        if let Some((_, code)) = NAMES.iter().find(|(name, _)| *name == text) {
+            return Some(Self::plain(*code));
+        }
+        if let Some(n) = text.strip_prefix('F').and_then(|n| n.parse().ok()) {
+            return Some(Self::plain(Code::F(n)));
+        }
+        let mut chars = text.chars();
+        let c = chars.next()?;
+        chars.next().is_none().then_some(Self::char(c))
+    }
+}
+
+const NAMES: &[(&str, Code)] = &[
+    ("Space", Code::Char(' ')),
+    ("Enter", Code::Enter),
+    ("Esc", Code::Esc),
+    ("Tab", Code::Tab),
+    ("Shift-Tab", Code::BackTab),
+    ("Backspace", Code::Backspace),
+    ("Delete", Code::Delete),
+    ("Up", Code::Up),
+    ("Down", Code::Down),
+    ("Left", Code::Left),
+    ("Right", Code::Right),
+    ("PgUp", Code::PageUp),
+    ("PgDn", Code::PageDown),
+    ("Home", Code::Home),
+    ("End", Code::End),
+];
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.ctrl {
+            return match self.code {
+                Code::Char(c) => write!(f, "Ctrl-{}", c.to_ascii_uppercase()),
+                code => write!(f, "Ctrl-{code:?}"),
+            };
+        }
+        if let Some((name, _)) = NAMES.iter().find(|(_, code)| *code == self.code) {
+            return f.write_str(name);
+        }
+        match self.code {
+            Code::Char(c) => write!(f, "{c}"),
+            Code::F(n) => write!(f, "F{n}"),
+            code => write!(f, "{code:?}"),
+        }
+    }
+}
+
+/// One input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A key.
+    Key(Key),
+    /// Text that was pasted, in one piece.
+    Paste(String),
+    /// The left button went down at a column and row.
+    Click(u16, u16),
+    /// The wheel was turned; down is true.
+    Wheel(bool),
+    /// The terminal has a new size.
+    Resize(u16, u16),
+}
+
+/// Takes crossterm's word for it; `None` for what corral has no use for.
+pub fn read(event: Event) -> Option<Input> {
+    match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Input::Key),
+        Event::Paste(text) => Some(Input::Paste(text)),
+        Event::Resize(width, height) => Some(Input::Resize(width, height)),
+        Event::Mouse(mouse) => match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => Some(Input::Click(mouse.column, mouse.row)),
+            MouseEventKind::ScrollDown => Some(Input::Wheel(true)),
+            MouseEventKind::ScrollUp => Some(Input::Wheel(false)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn key_of(key: KeyEvent) -> Option<Key> {
+    let code = match key.code {
+        KeyCode::Char(c) => Code::Char(c),
+        KeyCode::Enter => Code::Enter,
+        KeyCode::Esc => Code::Esc,
+        KeyCode::Tab => Code::Tab,
+        KeyCode::BackTab => Code::BackTab,
+        KeyCode::Backspace => Code::Backspace,
+        KeyCode::Delete => Code::Delete,
+        KeyCode::Up => Code::Up,
+        KeyCode::Down => Code::Down,
+        KeyCode::Left => Code::Left,
+        KeyCode::Right => Code::Right,
+        KeyCode::PageUp => Code::PageUp,
+        KeyCode::PageDown => Code::PageDown,
+        KeyCode::Home => Code::Home,
+        KeyCode::End => Code::End,
+        KeyCode::F(n) => Code::F(n),
+        _ => return None,
+    };
+    // Alt is never bound: on a slow link Esc and a letter arrive as if it were Alt.
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        return None;
+    }
+    Some(Key {
+        code,
+        ctrl: key.modifiers.contains(KeyModifiers::CONTROL),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read_back() {
+        for key in [
+            Key::char('a'),
+            Key::char(' '),
+            Key::char('S'),
+            Key::ctrl('l'),
+            Key::plain(Code::PageUp),
+            Key::plain(Code::BackTab),
+            Key::plain(Code::F(12)),
+            Key::char('F'),
+        ] {
+            assert_eq!(Key::parse(&key.to_string()), Some(key), "{key}");
+        }
+        assert_eq!(Key::parse("Ctrl-"), None);
+        assert_eq!(Key::parse("ab"), None);
+        assert_eq!(Key::parse(""), None);
+    }
+}

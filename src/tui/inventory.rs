@@ -1,0 +1,276 @@
+//! The inventory's rows: which, in which order, which one is under the cursor, which are marked.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use crate::action::fleet_api::filter::{Filter, FilterCx, FilterError, has_problem};
+use crate::action::fleet_api::sort::{by_column, by_name};
+use crate::model::{FleetView, Instance, InstanceId};
+
+/// The inventory's own state.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// What the filter says, as typed.
+    pub filter_text: String,
+    filter: Filter,
+    /// What is wrong with it; the last good one goes on holding.
+    pub filter_error: Option<FilterError>,
+    /// Only this context.
+    pub context: Option<String>,
+    /// Only problems.
+    pub problems: bool,
+    /// Sort column.
+    pub sort: String,
+    /// Turned round.
+    pub reverse: bool,
+    /// All columns, whatever the width.
+    pub wide: bool,
+    /// Columns scrolled away to the left.
+    pub skip: usize,
+    /// Rows that are shown.
+    pub rows: Vec<Arc<Instance>>,
+    /// Row under the cursor.
+    pub cursor: usize,
+    /// First row on the screen.
+    pub top: usize,
+    selected: Option<(String, InstanceId)>,
+    marks: BTreeSet<String>,
+    /// Where a range began.
+    pub range: Option<String>,
+    /// All instances of the fleet that are marked, in the fleet's order.
+    pub marked: Vec<Arc<Instance>>,
+}
+
+impl Default for Inventory {
+    fn default() -> Self {
+        Self {
+            filter_text: String::new(),
+            filter: Filter::default(),
+            filter_error: None,
+            context: None,
+            problems: false,
+            sort: "name".to_owned(),
+            reverse: false,
+            wide: false,
+            skip: 0,
+            rows: Vec::new(),
+            cursor: 0,
+            top: 0,
+            selected: None,
+            marks: BTreeSet::new(),
+            range: None,
+            marked: Vec::new(),
+        }
+    }
+}
+
+impl Inventory {
+    /// Sets the filter; a wrong one leaves the last good one in force and says why.
+    pub fn set_filter(&mut self, text: &str) {
+        text.clone_into(&mut self.filter_text);
+        match Filter::parse(text) {
+            Ok(filter) => {
+                self.filter = filter;
+                self.filter_error = None;
+            }
+            Err(error) => self.filter_error = Some(error),
+        }
+    }
+
+    /// Something hides rows.
+    pub fn is_narrowed(&self) -> bool {
+        !self.filter.is_empty() || self.problems || self.context.is_some()
+    }
+
+    /// Works the rows out anew. The cursor stays on the same instance.
+    pub fn derive(&mut self, fleet: &FleetView, now: Timestamp) {
+        self.follow_identities(fleet);
+        let cx = FilterCx { now };
+        let mut rows: Vec<Arc<Instance>> = fleet
+            .instances
+            .iter()
+            .filter(|row| self.context.as_ref().is_none_or(|c| *c == row.context))
+            .filter(|row| !self.problems || has_problem(row))
+            .filter(|row| self.filter.matches(row, cx))
+            .cloned()
+            .collect();
+        let order = by_column(&self.sort).unwrap_or(by_name);
+        let reverse = self.reverse;
+        rows.sort_by(|a, b| {
+            let by = order(a, b);
+            // Templates stay last, whichever way round.
+            let templates = a.template.cmp(&b.template);
+            templates
+                .then(if reverse { by.reverse() } else { by })
+                .then_with(|| {
+                    if by == Ordering::Equal {
+                        a.id.cmp(&b.id)
+                    } else {
+                        Ordering::Equal
+                    }
+                })
+        });
+        self.rows = rows;
+        if let Some((identity, _)) = &self.selected
+            && let Some(n) = self.rows.iter().position(|row| row.identity() == *identity)
+        {
+            self.cursor = n;
+        }
+        self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
+        self.remember();
+        self.marked = fleet
+            .instances
+            .iter()
+            .filter(|row| self.marks.contains(&row.identity()))
+            .cloned()
+            .collect();
+    }
+
+    /// A uid that becomes known takes over what hung on the ID; what is gone is unmarked.
+    fn follow_identities(&mut self, fleet: &FleetView) {
+        if self.marks.is_empty() && self.selected.is_none() {
+            return;
+        }
+        let mut alive = BTreeSet::new();
+        for row in &fleet.instances {
+            let identity = row.identity();
+            let by_id = row.id.to_string();
+            if let Some((selected, id)) = &mut self.selected
+                && *id == row.id
+                && *selected == by_id
+            {
+                selected.clone_from(&identity);
+            }
+            if self.marks.contains(&identity) || self.marks.contains(&by_id) {
+                alive.insert(identity);
+            }
+        }
+        self.marks = alive;
+    }
+
+    fn remember(&mut self) {
+        self.selected = self
+            .rows
+            .get(self.cursor)
+            .map(|row| (row.identity(), row.id.clone()));
+    }
+
+    /// The instance under the cursor.
+    pub fn selected(&self) -> Option<&Arc<Instance>> {
+        self.rows.get(self.cursor)
+    }
+
+    /// Puts the cursor on a row.
+    pub fn go(&mut self, row: usize) {
+        self.cursor = row.min(self.rows.len().saturating_sub(1));
+        self.remember();
+    }
+
+    /// Puts the cursor on an instance, if it is shown.
+    pub fn go_to(&mut self, id: &InstanceId) -> bool {
+        let found = self.rows.iter().position(|row| row.id == *id);
+        if let Some(n) = found {
+            self.go(n);
+        }
+        found.is_some()
+    }
+
+    /// Moves the cursor.
+    pub fn step(&mut self, by: isize) {
+        self.go(self.cursor.saturating_add_signed(by));
+    }
+
+    /// Whether a row is marked.
+    pub fn is_marked(&self, row: &Instance) -> bool {
+        !self.marks.is_empty() && self.marks.contains(&row.identity())
+    }
+
+    /// Marks or unmarks the row under the cursor and goes down.
+    pub fn mark(&mut self) {
+        if let Some(row) = self.selected() {
+            let identity = row.identity();
+            if !self.marks.remove(&identity) {
+                self.marks.insert(identity);
+            }
+        }
+        self.step(1);
+    }
+
+    /// Begins a range, or marks from its begin to here; how many were marked.
+    pub fn mark_range(&mut self) -> Option<usize> {
+        let here = self.selected()?.identity();
+        let Some(start) = self.range.take() else {
+            self.range = Some(here);
+            return None;
+        };
+        let from = self.rows.iter().position(|row| row.identity() == start)?;
+        let (low, high) = (from.min(self.cursor), from.max(self.cursor));
+        let found: Vec<String> = self.rows[low..=high].iter().map(|r| r.identity()).collect();
+        let count = found.len();
+        self.marks.extend(found);
+        Some(count)
+    }
+
+    /// Marks every row that is shown.
+    pub fn mark_all(&mut self) {
+        let all: Vec<String> = self.rows.iter().map(|row| row.identity()).collect();
+        self.marks.extend(all);
+    }
+
+    /// Unmarks all; how many, and how many of them were hidden.
+    pub fn unmark_all(&mut self) -> (usize, usize) {
+        let counts = (self.marked.len(), self.hidden_marks().len());
+        self.marks.clear();
+        self.range = None;
+        counts
+    }
+
+    /// Marked and shown, in the order of the screen.
+    pub fn visible_marks(&self) -> Vec<Arc<Instance>> {
+        if self.marks.is_empty() {
+            return Vec::new();
+        }
+        self.rows
+            .iter()
+            .filter(|row| self.is_marked(row))
+            .cloned()
+            .collect()
+    }
+
+    /// Marked, but not shown.
+    pub fn hidden_marks(&self) -> Vec<Arc<Instance>> {
+        if self.marked.is_empty() {
+            return Vec::new();
+        }
+        let shown: BTreeSet<&InstanceId> = self.rows.iter().map(|row| &row.id).collect();
+        self.marked
+            .iter()
+            .filter(|row| !shown.contains(&row.id))
+            .cloned()
+            .collect()
+    }
+
+    /// What an action would act on: visible marks, else the row under the cursor.
+    pub fn targets(&self) -> Vec<Arc<Instance>> {
+        let marks = self.visible_marks();
+        if marks.is_empty() {
+            self.selected().cloned().into_iter().collect()
+        } else {
+            marks
+        }
+    }
+
+    /// Keeps the cursor on a screen of `height` rows.
+    pub fn keep_visible(&mut self, height: usize) {
+        let height = height.max(1);
+        if self.cursor < self.top {
+            self.top = self.cursor;
+        } else if self.cursor >= self.top + height {
+            self.top = self.cursor + 1 - height;
+        }
+        self.top = self.top.min(self.rows.len().saturating_sub(height));
+    }
+}

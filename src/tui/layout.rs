@@ -1,0 +1,115 @@
+//! Where things are on the screen, for drawing and for clicks alike.
+
+use ratatui::layout::Rect;
+
+use super::app::{App, Focus, Pane};
+
+/// The body of the inventory.
+pub struct Body {
+    /// The list, headings included.
+    pub list: Option<Rect>,
+    /// The detail.
+    pub detail: Option<Rect>,
+    /// Rows of the list that fit.
+    pub rows: usize,
+}
+
+/// Lines above the body: the header, and a title where there is room.
+pub fn top(height: u16) -> u16 {
+    match height {
+        0..=2 => 0,
+        3..=7 => 1,
+        _ => 2,
+    }
+}
+
+/// Lines below the body: a notice and the hints.
+pub fn bottom(height: u16) -> u16 {
+    match height {
+        0..=1 => 0,
+        2..=7 => 1,
+        _ => 2,
+    }
+}
+
+/// The area between.
+pub fn middle(size: (u16, u16)) -> Rect {
+    let (width, height) = size;
+    let (top, bottom) = (top(height), bottom(height));
+    Rect::new(0, top, width, height.saturating_sub(top + bottom))
+}
+
+/// Lines for column headings.
+pub fn headings(height: u16) -> u16 {
+    u16::from(height >= 4)
+}
+
+/// The inventory's body, with the detail beside or below the list.
+pub fn body(app: &App) -> Body {
+    let area = middle(app.setup.size);
+    let (list, detail) = if !app.detail.open || app.inventory.rows.is_empty() {
+        (Some(area), None)
+    } else if app.zoom {
+        match app.focus {
+            Focus::List => (Some(area), None),
+            Focus::Detail => (None, Some(area)),
+        }
+    } else if area.width >= 100 {
+        let right = area.width * 45 / 100;
+        let left = area.width - right;
+        (
+            Some(Rect {
+                width: left,
+                ..area
+            }),
+            Some(Rect {
+                x: left,
+                width: right,
+                ..area
+            }),
+        )
+    } else if area.height >= 14 {
+        let below = area.height / 2 + 2;
+        let above = area.height - below;
+        (
+            Some(Rect {
+                height: above,
+                ..area
+            }),
+            Some(Rect {
+                y: area.y + above,
+                height: below,
+                ..area
+            }),
+        )
+    } else {
+        match app.focus {
+            Focus::List => (Some(area), None),
+            Focus::Detail => (None, Some(area)),
+        }
+    };
+    let rows = list.map_or(0, |list| {
+        list.height - headings(list.height).min(list.height)
+    });
+    Body {
+        list,
+        detail,
+        rows: usize::from(rows).max(1),
+    }
+}
+
+/// Rows of another pane's list that fit; what is opened takes the lower half.
+pub fn list_rows(size: (u16, u16), open: bool) -> usize {
+    let area = middle(size);
+    let height = if open { area.height / 2 } else { area.height };
+    usize::from(height.saturating_sub(headings(height))).max(1)
+}
+
+/// The screen row of the first row of the list.
+pub fn first_row(app: &App) -> u16 {
+    let area = match app.pane {
+        Pane::Inventory => body(app).list.unwrap_or_default(),
+        _ => middle(app.setup.size),
+    };
+    area.y + headings(area.height)
+}

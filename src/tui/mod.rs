@@ -1,0 +1,228 @@
+//! The full-screen view.
+//!
+//! `update` takes a message and gives effects, `view` draws; both are pure. `run` owns the terminal
+//! and the one loop. A key is bound to a command line ([`keymap`]), which is read by the same
+//! grammar as argv ([`command`]) and becomes an action of the engine.
+
+pub mod answer;
+pub mod app;
+pub mod columns;
+pub mod command;
+pub mod dialog;
+pub mod edit;
+mod effects;
+pub mod form;
+pub mod glyphs;
+pub mod input;
+pub mod inventory;
+pub mod keymap;
+pub mod layout;
+pub mod listing;
+pub mod msg;
+pub mod palette;
+mod run;
+mod terminal;
+pub mod text;
+pub mod theme;
+pub mod tree;
+pub mod update;
+pub mod view;
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use app::{App, Setup};
+use glyphs::Glyphs;
+use input::{Input, Key};
+use keymap::Keymap;
+use msg::{At, Msg};
+use theme::{Depth, Theme};
+
+pub use run::Ended;
+
+use crate::action::Engine;
+use crate::model::{Error, Result};
+
+/// What the view is told besides the engine.
+#[derive(Clone, Debug, Default)]
+pub struct TuiOptions {
+    /// The environment: `TERM`, `NO_COLOR`, `COLORTERM`, `LANG` and their like.
+    pub vars: BTreeMap<String, String>,
+    /// A simulated fleet.
+    pub demo: bool,
+    /// Every change is refused.
+    pub readonly: bool,
+    /// Words of `corral ui …`: carried out first.
+    pub words: Vec<String>,
+}
+
+impl TuiOptions {
+    /// With this process's environment.
+    pub fn from_env() -> Self {
+        Self {
+            vars: std::env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    fn var(&self, name: &str) -> &str {
+        self.vars.get(name).map_or("", String::as_str)
+    }
+
+    /// How many colours the terminal shows. An unknown `TERM` is taken for a plain one.
+    fn depth(&self) -> Depth {
+        let term = self.var("TERM");
+        if !self.var("NO_COLOR").is_empty() || matches!(term, "" | "dumb" | "unknown") {
+            return Depth::None;
+        }
+        if matches!(self.var("COLORTERM"), "truecolor" | "24bit") || term.contains("direct") {
+            return Depth::Full;
+        }
+        Depth::Sixteen
+    }
+
+    fn locale(&self) -> &str {
+        ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .map(|name| self.var(name))
+            .find(|value| !value.is_empty())
+            .unwrap_or("")
+    }
+
+    /// `COLORFGBG` is what says that a terminal is light, where anything does.
+    fn is_light(&self) -> bool {
+        let background = self.var("COLORFGBG").rsplit(';').next().unwrap_or("");
+        matches!(background, "7" | "15")
+    }
+}
+
+/// Opens the full-screen view and stays until it is left. The terminal is given back as it was.
+///
+/// # Errors
+/// `Invalid` when there is no terminal.
+pub async fn run(engine: Arc<Engine>, options: TuiOptions) -> Result<Ended> {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        return Err(Error::invalid("the full-screen view needs a terminal")
+            .remedy("corral list, or corral --headless"));
+    }
+    let mut first = Vec::new();
+    let setup = setup(&engine, &options, terminal::Terminal::size(), &mut first);
+    let at = At {
+        ms: 0,
+        wall: Timestamp::now(),
+    };
+    let app = App::new(setup, at);
+    if !options.words.is_empty() {
+        first.push(Msg::Input(Input::Key(Key::char(':'))));
+        let line = options
+            .words
+            .iter()
+            .map(|w| crate::action::grammar::quote(w));
+        let line = format!("ui {}", line.collect::<Vec<_>>().join(" "));
+        first.push(Msg::Input(Input::Paste(line)));
+        first.push(Msg::Input(Input::Key(Key::plain(input::Code::Enter))));
+    }
+    run::run(engine, app, first).await
+}
+
+/// From configuration and environment; what is wrong there is told as a message and does no harm.
+pub fn setup(
+    engine: &Engine,
+    options: &TuiOptions,
+    size: (u16, u16),
+    told: &mut Vec<Msg>,
+) -> Setup {
+    let config = engine.config();
+    let ui = &config.settings.ui;
+    let depth = options.depth();
+    let standard = if options.is_light() { "light" } else { "dark" };
+    let name = ui.theme.as_deref().unwrap_or(standard);
+    let theme = own_theme(engine, name, depth, told).or_else(|| Theme::built_in(name, depth));
+    let theme = theme.unwrap_or_else(|| {
+        told.push(Msg::Notice(format!("there is no theme {name:?}"), true));
+        Theme::built_in(standard, depth).unwrap_or_else(Theme::plain)
+    });
+    let errors = config.problems.iter().filter(|p| !p.warning).count();
+    if errors > 0 {
+        told.push(Msg::Notice(
+            format!("{errors} faults in the configuration: g d shows them"),
+            true,
+        ));
+    }
+    Setup {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        size,
+        theme,
+        depth,
+        glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
+        keymap: keymap(engine, ui.keymap.as_deref(), told),
+        absent: Vec::new(),
+        readonly: options.readonly || config.settings.readonly,
+        sort: ui.sort_at(size.0).map(str::to_owned),
+        mouse: ui.mouse.unwrap_or(false),
+        demo: options.demo,
+    }
+}
+
+fn keymap(engine: &Engine, name: Option<&str>, told: &mut Vec<Msg>) -> Keymap {
+    let mut map = Keymap::built_in();
+    let Some(name) = name.filter(|name| *name != "default") else {
+        return map;
+    };
+    match own_file(engine, "keymaps", name) {
+        Some(Ok(text)) => {
+            let faults = map.layer(&text, name);
+            if let Some(first) = faults.first() {
+                let more = match faults.len() {
+                    1 => String::new(),
+                    n => format!(" (and {} more)", n - 1),
+                };
+                told.push(Msg::Notice(format!("{}{more}", first.message), true));
+            }
+        }
+        Some(Err(error)) => told.push(Msg::Notice(format!("keymap {name}: {error}"), true)),
+        None => told.push(Msg::Notice(format!("there is no keymap {name:?}"), true)),
+    }
+    map
+}
+
+fn own_theme(engine: &Engine, name: &str, depth: Depth, told: &mut Vec<Msg>) -> Option<Theme> {
+    if depth == Depth::None {
+        return None;
+    }
+    let text = match own_file(engine, "themes", name)? {
+        Ok(text) => text,
+        Err(error) => {
+            told.push(Msg::Notice(format!("theme {name}: {error}"), true));
+            return None;
+        }
+    };
+    match Theme::read(&text, depth) {
+        Ok(theme) => Some(theme),
+        Err(error) => {
+            told.push(Msg::Notice(error.message, true));
+            None
+        }
+    }
+}
+
+/// A file of the user's configuration folder; a name with a slash in it is none.
+fn own_file(engine: &Engine, folder: &str, name: &str) -> Option<std::io::Result<String>> {
+    if engine.is_in_memory() || name.contains('/') {
+        return None;
+    }
+    let path = engine
+        .env()
+        .dirs
+        .config
+        .join(folder)
+        .join(format!("{name}.toml"));
+    path.exists().then(|| std::fs::read_to_string(path))
+}

@@ -1,0 +1,88 @@
+//! What happens to the view, and what it asks for. Between them stands only [`super::update`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::input::Input;
+use crate::action::RunOptions;
+use crate::model::{
+    Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Support, Task,
+};
+
+/// When something happened: milliseconds of a clock that only goes forward, and the time of day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    /// Milliseconds since the view was opened.
+    pub ms: u64,
+    /// The time of day.
+    pub wall: Timestamp,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// A key, the mouse, a new size.
+    Input(Input),
+    /// The fleet as it is now.
+    Fleet(Arc<FleetView>, Arc<HashMap<InstanceId, String>>),
+    /// corral's tasks as they are now.
+    Tasks(Arc<Vec<Task>>),
+    /// An effect's answer, with the number it was asked under.
+    Reply(u64, Reply),
+    /// Time has passed that something shown depends on.
+    Tick,
+    /// What was last decided is on the screen.
+    Drawn,
+    /// What discovery did not find: what, why, how to get it.
+    Absent(Vec<(String, String, String)>),
+    /// A line for the user from outside the loop.
+    Notice(String, bool),
+}
+
+/// An effect's answer.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// What a change would do.
+    Planned(Result<Box<Plan>, Error>),
+    /// A change was accepted, as this task.
+    Submitted(Result<String, Error>),
+    /// A question's answer.
+    Read(Result<Box<Data>, Error>),
+    /// A stream ended.
+    Ended,
+    /// What can be done with an instance.
+    Support(Vec<(Operation, Support)>),
+}
+
+/// Something to be done outside.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask what a change would do.
+    Plan(u64, Action),
+    /// Carry a plan out.
+    Submit(u64, Box<Plan>, Consent, RunOptions),
+    /// Ask a question.
+    Read(u64, Action),
+    /// Ask a question that goes on being answered.
+    Follow(u64, Action),
+    /// Stop that.
+    Unfollow,
+    /// What can be done with these.
+    Support(u64, Vec<InstanceId>),
+    /// Ask every context again, or one.
+    Refresh(Option<String>),
+    /// Rows on screen: only these are measured.
+    Watch(Vec<InstanceId>),
+    /// To the terminal's clipboard.
+    Copy(String),
+    /// Mouse reports on or off.
+    Mouse(bool),
+    /// Paint everything anew.
+    Repaint,
+    /// Give the terminal back and stop, until continued.
+    Suspend,
+    /// Leave.
+    Quit,
+}

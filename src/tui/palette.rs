@@ -1,0 +1,226 @@
+//! What the command line offers, and all actions for some instances.
+
+use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
+use nucleo_matcher::{Config, Matcher, Utf32Str};
+
+use super::app::{App, Overlay};
+use super::command::{FRONT, row_at};
+use crate::action::{Row, grammar, rows};
+use crate::model::{GroupNoun, Operation, Support};
+
+/// Rows offered at most.
+const OFFERED: usize = 200;
+
+/// Something the command line offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The command line.
+    pub run: String,
+    /// What the line becomes by Tab.
+    pub completed: String,
+    /// What it does.
+    pub says: String,
+    /// Its keys, where it has some.
+    pub keys: String,
+}
+
+/// What fits what is typed: commands, or instances where one is wanted.
+pub fn candidates(app: &App) -> Vec<Candidate> {
+    let Some(Overlay::Command(command)) = app.overlays.last() else {
+        return Vec::new();
+    };
+    let typed = command.line.text().trim_start();
+    if let Some(found) = instances(app, typed) {
+        return found;
+    }
+    let mut all: Vec<Candidate> = Vec::new();
+    for binding in app.setup.keymap.of(&app.sections()) {
+        if binding.help.is_empty() {
+            continue;
+        }
+        all.push(Candidate {
+            run: binding.run.clone(),
+            completed: binding.run.clone(),
+            says: binding.help.clone(),
+            keys: binding.keys_text(),
+        });
+    }
+    for row in rows().iter().filter(|row| is_offered(row)) {
+        let begins =
+            |c: &Candidate| c.run == row.name || c.run.starts_with(&format!("{} ", row.name));
+        if !all.iter().any(begins) {
+            all.push(Candidate {
+                run: default_line(row),
+                completed: format!("{} ", row.name),
+                says: row.summary.to_owned(),
+                keys: String::new(),
+            });
+        }
+    }
+    for (word, says) in FRONT {
+        let run = format!("ui {word}");
+        if !all
+            .iter()
+            .any(|c| c.run == run || c.run.starts_with(&format!("{run} ")))
+        {
+            all.push(Candidate {
+                completed: run.clone(),
+                run,
+                says: (*says).to_owned(),
+                keys: String::new(),
+            });
+        }
+    }
+    rank(typed, all, |c| format!("{} {}", c.run, c.says))
+}
+
+/// It makes sense inside the full-screen view.
+fn is_offered(row: &Row) -> bool {
+    !matches!(
+        row.run,
+        crate::action::Run::Front | crate::action::Run::Open(_)
+    )
+}
+
+/// The line that a palette entry stands for.
+fn default_line(row: &Row) -> String {
+    match row.noun {
+        GroupNoun::Instances if row.is_change() => format!("{} {{ids}}", row.name),
+        GroupNoun::Instances => format!("{} {{id}}", row.name),
+        GroupNoun::NewInstance => format!("ui form {}", row.name),
+        GroupNoun::Tasks => format!("{} {{task}}", row.name),
+        GroupNoun::Contexts => format!("{} {{context}}", row.name),
+        _ => row.name.to_owned(),
+    }
+}
+
+/// IDs that the last word of a line that begins with a verb may become.
+fn instances(app: &App, typed: &str) -> Option<Vec<Candidate>> {
+    let words = grammar::tokenize(typed).ok()?;
+    let row = row_at(&words).filter(|row| row.noun == GroupNoun::Instances)?;
+    let head = row.name.split(' ').count();
+    let (before, last) = if typed.ends_with(' ') {
+        (typed, "")
+    } else {
+        typed
+            .rsplit_once(' ')
+            .map(|(b, l)| (&typed[..=b.len()], l))?
+    };
+    if words.len() < head || (words.len() == head && !typed.ends_with(' ')) || last.starts_with('-')
+    {
+        return None;
+    }
+    let all = app
+        .inventory
+        .rows
+        .iter()
+        .map(|row| {
+            let line = format!("{before}{}", row.id);
+            Candidate {
+                run: line.clone(),
+                completed: line,
+                says: format!("{} {}", row.name, row.state),
+                keys: String::new(),
+            }
+        })
+        .collect();
+    Some(rank(last, all, |c| c.says.clone() + &c.run[before.len()..]))
+}
+
+fn rank(typed: &str, all: Vec<Candidate>, text: impl Fn(&Candidate) -> String) -> Vec<Candidate> {
+    if typed.is_empty() {
+        return all.into_iter().take(OFFERED).collect();
+    }
+    let mut matcher = Matcher::new(Config::DEFAULT);
+    let pattern = Pattern::parse(typed, CaseMatching::Smart, Normalization::Smart);
+    let mut buffer = Vec::new();
+    let mut scored: Vec<(u32, Candidate)> = all
+        .into_iter()
+        .filter_map(|candidate| {
+            let text = text(&candidate);
+            let score = pattern.score(Utf32Str::new(&text, &mut buffer), &mut matcher)?;
+            Some((score, candidate))
+        })
+        .collect();
+    scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    scored.into_iter().map(|(_, c)| c).take(OFFERED).collect()
+}
+
+/// One action for some instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRow {
+    /// As printed.
+    pub title: String,
+    /// The command line.
+    pub run: String,
+    /// What it does.
+    pub says: &'static str,
+    /// Why it cannot be done now.
+    pub not: Option<String>,
+    /// Something besides, such as "emulated".
+    pub note: Option<String>,
+}
+
+/// All changes that rows offer for instances, with what stands in the way.
+pub fn actions(app: &App) -> Vec<ActionRow> {
+    let Some(Overlay::Actions(actions)) = app.overlays.last() else {
+        return Vec::new();
+    };
+    let known = |operation: Operation| -> Option<&Support> {
+        let cells = actions.support.as_ref()?;
+        cells.iter().find(|(o, _)| *o == operation).map(|(_, s)| s)
+    };
+    let mut out = Vec::new();
+    for row in rows()
+        .iter()
+        .filter(|r| r.is_change() && r.noun == GroupNoun::Instances)
+    {
+        let by_form = row.name == "snapshot restore" || row.name == "snapshot delete";
+        let line = if row.fields.iter().any(|f| f.required) || row.name.starts_with("snapshot") {
+            format!("ui form {} {{ids}}", row.name)
+        } else {
+            format!("{} {{ids}}", row.name)
+        };
+        let operations: &[Operation] = if row.operations.is_empty() {
+            &[]
+        } else {
+            &row.operations[..1]
+        };
+        push(&mut out, row, row.name.to_owned(), line, operations, &known);
+        if by_form {
+            continue;
+        }
+        for operation in row.operations.iter().skip(1) {
+            let title = operation.title();
+            let run = match title.split_once(" --") {
+                Some((verb, flag)) if verb == row.name => format!("{verb} {{ids}} --{flag}"),
+                _ => continue,
+            };
+            push(&mut out, row, title.to_owned(), run, &[*operation], &known);
+        }
+    }
+    out
+}
+
+fn push<'a>(
+    out: &mut Vec<ActionRow>,
+    row: &Row,
+    title: String,
+    run: String,
+    operations: &[Operation],
+    known: &impl Fn(Operation) -> Option<&'a Support>,
+) {
+    let support = operations.first().and_then(|o| known(*o));
+    let (not, note) = match support {
+        Some(Support::No(why) | Support::Conditional(why)) => (Some(why.clone()), None),
+        Some(Support::Emulated(how)) => (None, Some(how.clone())),
+        _ => (None, None),
+    };
+    out.push(ActionRow {
+        title,
+        run,
+        says: row.summary,
+        not,
+        note,
+    });
+}

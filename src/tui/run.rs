@@ -1,0 +1,208 @@
+//! The one loop that owns the terminal.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossterm::event::EventStream;
+use futures::StreamExt as _;
+use jiff::Timestamp;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::app::{App, Overlay};
+use super::effects::Runner;
+use super::input;
+use super::msg::{At, Effect, Msg};
+use super::terminal::Terminal;
+use super::{update, view};
+use crate::action::{Engine, contexts};
+use crate::model::{Error, FleetView, InstanceId, Result};
+
+/// At most 60 frames a second.
+const FRAME: Duration = Duration::from_millis(16);
+/// Ages on the screen go by ten seconds.
+const AGES: Duration = Duration::from_secs(10);
+/// Answers on their way to the loop: more than that wait at their sender, which has nothing else to do.
+const REPLIES: usize = 256;
+
+/// How the view ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The user left.
+    Quit,
+    /// This signal ended it.
+    Signal(i32),
+}
+
+struct Signals {
+    term: Signal,
+    hangup: Signal,
+    interrupt: Signal,
+    stop: Signal,
+    cont: Signal,
+}
+
+/// SIGTSTP, where the platform has no name for it in tokio.
+const STOP: i32 = rustix::process::Signal::TSTP.as_raw();
+const CONT: i32 = rustix::process::Signal::CONT.as_raw();
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            stop: signal(SignalKind::from_raw(STOP))?,
+            cont: signal(SignalKind::from_raw(CONT))?,
+        })
+    }
+
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.term.recv() => SignalKind::terminate().as_raw_value(),
+            _ = self.hangup.recv() => SignalKind::hangup().as_raw_value(),
+            _ = self.interrupt.recv() => SignalKind::interrupt().as_raw_value(),
+            _ = self.stop.recv() => STOP,
+            _ = self.cont.recv() => CONT,
+        }
+    }
+}
+
+/// Runs until the user leaves or a signal ends it.
+pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> Result<Ended> {
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| Error::backend(format!("{what}: {error}"))
+    };
+    let mut signals = Signals::new().map_err(failed("signals cannot be handled"))?;
+    let begun = Instant::now();
+    let now = || At {
+        ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        wall: Timestamp::now(),
+    };
+    let (sender, mut replies) = mpsc::channel(REPLIES);
+    let mut runner = Runner::new(Arc::clone(&engine), sender.clone());
+    let mut fleet = engine.fleet().subscribe();
+    let mut tasks = engine.tasks();
+    let mut seen = (Arc::new(FleetView::default()), Arc::default());
+    let mut queue: Vec<Msg> = first;
+    queue.extend(look(&engine, &mut seen));
+    queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
+    let finder = Arc::clone(&engine);
+    tokio::spawn(async move {
+        let found = tokio::task::spawn_blocking(move || contexts::absent(&finder));
+        if let Ok(absent) = found.await {
+            let _ = sender.send(Msg::Absent(absent)).await;
+        }
+    });
+    let mut terminal = Terminal::take(app.mouse).map_err(failed("the terminal cannot be used"))?;
+    let mut events = EventStream::new();
+    let mut drawn: Option<Instant> = None;
+    let mut dirty = true;
+    loop {
+        for msg in queue.drain(..) {
+            dirty = true;
+            for effect in update::update(&mut app, now(), msg) {
+                if let Some(ended) = own(&mut terminal, &mut runner, effect) {
+                    return Ok(ended);
+                }
+            }
+        }
+        let due = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
+        if dirty && due.is_zero() {
+            draw(&mut terminal, &app).map_err(failed("the terminal went away"))?;
+            drawn = Some(Instant::now());
+            dirty = false;
+            update::update(&mut app, now(), Msg::Drawn);
+            continue;
+        }
+        let pause = if dirty { due } else { next_tick(&app) };
+        tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                STOP => suspend(&mut terminal),
+                CONT => {
+                    // Stopped from outside, where nothing could be given back.
+                    let _ = terminal.enter_again();
+                    dirty = true;
+                }
+                other => return Ok(Ended::Signal(other)),
+            },
+            event = events.next() => match event {
+                Some(Ok(event)) => queue.extend(input::read(event).map(Msg::Input)),
+                // The terminal is gone.
+                Some(Err(_)) | None => return Ok(Ended::Signal(SignalKind::hangup().as_raw_value())),
+            },
+            Some(msg) = replies.recv() => queue.push(msg),
+            Ok(()) = fleet.changed() => {
+                fleet.borrow_and_update();
+                queue.extend(look(&engine, &mut seen));
+            }
+            Ok(()) = tasks.changed() => queue.push(Msg::Tasks(tasks.borrow_and_update().clone())),
+            () = tokio::time::sleep(pause) => {
+                if !dirty {
+                    queue.push(Msg::Tick);
+                }
+            }
+        }
+    }
+}
+
+type Seen = (Arc<FleetView>, Arc<HashMap<InstanceId, String>>);
+
+/// The fleet, if it is not as it was.
+fn look(engine: &Engine, seen: &mut Seen) -> Option<Msg> {
+    let (view, pending) = (engine.fleet().view(), engine.fleet().pending());
+    if view.generation == seen.0.generation && pending == seen.1 {
+        return None;
+    }
+    *seen = (Arc::clone(&view), Arc::clone(&pending));
+    Some(Msg::Fleet(view, pending))
+}
+
+fn draw(terminal: &mut Terminal, app: &App) -> std::io::Result<()> {
+    let (width, height) = app.setup.size;
+    let mut next = Buffer::empty(Rect::new(0, 0, width, height));
+    let cursor = view::view(app, &mut next);
+    terminal.show(next, cursor)
+}
+
+/// When something shown changes by itself.
+fn next_tick(app: &App) -> Duration {
+    let opens = match app.overlays.last() {
+        Some(Overlay::Dialog(dialog)) => dialog.guard.opens_at(),
+        Some(Overlay::Quit(quit)) => quit.guard.opens_at(),
+        _ => None,
+    };
+    match opens.and_then(|at| at.checked_sub(app.ms)) {
+        Some(left) if left > 0 => Duration::from_millis(left),
+        _ => AGES,
+    }
+}
+
+/// Effects on the terminal itself; how the view ends, if it does.
+fn own(terminal: &mut Terminal, runner: &mut Runner, effect: Effect) -> Option<Ended> {
+    match runner.begin(effect)? {
+        Effect::Quit => return Some(Ended::Quit),
+        Effect::Repaint => terminal.repaint(),
+        Effect::Suspend => suspend(terminal),
+        Effect::Mouse(on) => {
+            let _ = terminal.set_mouse(on);
+        }
+        Effect::Copy(text) => {
+            let _ = Terminal::copy(&text);
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Gives the terminal back and stops this job, as Ctrl-Z does everywhere; goes on after `fg`.
+fn suspend(terminal: &mut Terminal) {
+    terminal.leave();
+    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
+    let _ = terminal.enter_again();
+}

@@ -1,0 +1,179 @@
+//! From an action to a plan, to a question, to a task.
+
+use super::super::app::{App, Overlay, Planning, Submitting};
+use super::super::dialog::Dialog;
+use super::super::msg::Effect;
+use crate::action::grammar::Invocation;
+use crate::action::{Row, Run};
+use crate::model::{Body, Consent, Error, Gate, GroupNoun, Plan, Selector};
+
+/// Carries out a parsed command line.
+pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Vec<Effect> {
+    let Some(row) = invocation.row else {
+        return Vec::new();
+    };
+    match row.shape(&invocation.action) {
+        Run::Change(_) => {
+            let hidden = hidden_for(app, row);
+            plan(
+                app,
+                Planning {
+                    request: 0,
+                    action: invocation.action,
+                    run: invocation.run,
+                    consent: invocation.consent,
+                    hidden,
+                    included: false,
+                    note: None,
+                },
+            )
+        }
+        Run::Read(_) => super::front::question(app, invocation.action, line),
+        Run::Follow(_) => {
+            let request = app.number();
+            super::front::show(app, super::super::app::Pane::Answer);
+            app.answer = super::super::app::Answer {
+                title: line.to_owned(),
+                lines: Vec::new(),
+                follows: Some(request),
+            };
+            vec![Effect::Unfollow, Effect::Follow(request, invocation.action)]
+        }
+        Run::Open(_) => {
+            app.complain(
+                &Error::unsupported(format!("{} needs standard input and output", row.name))
+                    .remedy(format!("in a shell: corral {line}")),
+            );
+            Vec::new()
+        }
+        Run::Front => {
+            app.complain(
+                &Error::unsupported(format!("{} belongs to the command line", row.name))
+                    .remedy(format!("in a shell: corral {line}")),
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// Marks that an action on instances leaves out because the filter hides them.
+pub(super) fn hidden_for(app: &App, row: &Row) -> Vec<String> {
+    if row.noun != GroupNoun::Instances || app.inventory.visible_marks().is_empty() {
+        return Vec::new();
+    }
+    let hidden = app.inventory.hidden_marks();
+    hidden.iter().map(|row| row.id.to_string()).collect()
+}
+
+/// Asks for a plan. A later one replaces it.
+pub(super) fn plan(app: &mut App, mut planning: Planning) -> Vec<Effect> {
+    planning.request = app.number();
+    let effect = Effect::Plan(planning.request, planning.action.clone());
+    app.say(format!("planning: corral {} …", planning.action.verb));
+    app.planning = Some(planning);
+    vec![effect]
+}
+
+/// A plan came.
+pub(super) fn planned(app: &mut App, planning: Planning, plan: Plan) -> Vec<Effect> {
+    app.notice = None;
+    let runs = plan.runnable().count();
+    let free = plan.gate == Gate::Free
+        && runs == plan.targets.len()
+        && plan.left_out.is_empty()
+        && planning.note.is_none();
+    let said = match &plan.gate {
+        Gate::Free => free,
+        Gate::Confirm => planning.consent.yes && runs == plan.targets.len(),
+        Gate::Type { text } => planning.consent.typed.as_ref() == Some(text),
+    };
+    let asks_about_hidden = !planning.hidden.is_empty() && !planning.included;
+    if said && runs > 0 && !asks_about_hidden && !planning.run.dry_run {
+        let consent = planning.consent.clone();
+        return submit(app, planning, plan, consent);
+    }
+    app.overlays
+        .retain(|o| !matches!(o, Overlay::Dialog(_) | Overlay::Actions(_)));
+    app.overlays
+        .push(Overlay::Dialog(Box::new(Dialog::new(plan, planning))));
+    Vec::new()
+}
+
+/// Hands a plan over to be carried out; its targets are pending at once.
+pub(super) fn submit(
+    app: &mut App,
+    planning: Planning,
+    plan: Plan,
+    consent: Consent,
+) -> Vec<Effect> {
+    let request = app.number();
+    app.submitting.push(Submitting {
+        request,
+        verb: plan.action.verb.clone(),
+        ids: plan
+            .runnable()
+            .filter(|t| !t.unchanged)
+            .map(|t| t.id.clone())
+            .collect(),
+        planning: planning.clone(),
+    });
+    app.say(format!("{} …", plan.command));
+    // Forms whose command has gone out are done.
+    app.overlays.retain(|o| !matches!(o, Overlay::Form(_)));
+    vec![Effect::Submit(
+        request,
+        Box::new(plan),
+        consent,
+        planning.run,
+    )]
+}
+
+/// A plan was submitted, or was not.
+pub(super) fn submitted(app: &mut App, request: u64, result: Result<String, Error>) -> Vec<Effect> {
+    let Some(n) = app.submitting.iter().position(|s| s.request == request) else {
+        return Vec::new();
+    };
+    let submitting = app.submitting.remove(n);
+    match result {
+        Ok(task) => {
+            let ended = app.tasks.iter().any(|t| t.id == task && t.state.is_final());
+            if !ended {
+                app.say(format!("{}: task {task} (g t shows it)", submitting.verb));
+            }
+            Vec::new()
+        }
+        Err(error) if error.kind == crate::model::ErrorKind::Conflict => {
+            // What was confirmed is not what would happen now: ask again, nothing is carried over.
+            let planning = Planning {
+                consent: Consent::default(),
+                note: Some(error.message),
+                ..submitting.planning
+            };
+            plan(app, planning)
+        }
+        Err(error) => {
+            app.complain(&error);
+            Vec::new()
+        }
+    }
+}
+
+/// Plans again with the hidden marks among the targets.
+pub(super) fn include_hidden(app: &mut App, mut planning: Planning) -> Vec<Effect> {
+    for id in &planning.hidden {
+        if let Ok(selector) = id.parse::<Selector>() {
+            planning.action.targets.push(selector);
+        }
+    }
+    planning.included = true;
+    planning.consent = Consent::default();
+    plan(app, planning)
+}
+
+/// Instances an answer is about, to open the one that was asked for.
+pub(super) fn first_detail(body: &Body) -> Option<&crate::model::Detail> {
+    match body {
+        Body::Details(details) => details.first(),
+        _ => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! Keys, before they mean anything.
+
+use super::super::app::{App, Overlay, Pane};
+use super::super::command::{self, Command, Under};
+use super::super::input::{Code, Key};
+use super::super::keymap::Found;
+use super::super::layout;
+use super::super::msg::Effect;
+use super::{changes, front, overlays};
+use crate::model::{InstanceId, SnapshotRef};
+
+/// Twice within so many milliseconds leaves.
+const TWICE_MS: u64 = 1000;
+
+pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
+    if key == Key::ctrl('c') {
+        return interrupt(app);
+    }
+    app.interrupt = None;
+    if !app.overlays.is_empty() {
+        return overlays::key(app, key);
+    }
+    let sections = app.sections();
+    let mut keys = app.keys.clone();
+    keys.push(key);
+    if key.code == Code::Esc && keys.len() > 1 {
+        app.keys.clear();
+        return Vec::new();
+    }
+    let keymap = &app.setup.keymap;
+    match keymap.find(&sections, &keys) {
+        Found::Run(binding) => {
+            let run = binding.run.clone();
+            app.keys.clear();
+            line(app, &run)
+        }
+        Found::Prefix(_) => {
+            app.keys = keys;
+            app.notice = None;
+            Vec::new()
+        }
+        Found::Nothing => {
+            let text: Vec<String> = keys.iter().map(Key::to_string).collect();
+            app.keys.clear();
+            app.say(format!(
+                "{} does nothing here · ? shows keys",
+                text.join(" ")
+            ));
+            Vec::new()
+        }
+    }
+}
+
+/// Ctrl-C clears first; twice asks to leave.
+fn interrupt(app: &mut App) -> Vec<Effect> {
+    if !app.keys.is_empty() {
+        app.keys.clear();
+        return Vec::new();
+    }
+    if !app.overlays.is_empty() {
+        return overlays::interrupt(app);
+    }
+    let again = app
+        .interrupt
+        .is_some_and(|at| app.ms.saturating_sub(at) <= TWICE_MS);
+    if again {
+        return front::quit(app);
+    }
+    app.interrupt = Some(app.ms);
+    app.say("Ctrl-C again within 1 s leaves; q leaves too");
+    Vec::new()
+}
+
+pub(super) fn click(app: &mut App, row: u16) -> Vec<Effect> {
+    if !app.overlays.is_empty() {
+        return Vec::new();
+    }
+    let first = layout::first_row(app);
+    let Some(offset) = row.checked_sub(first) else {
+        return Vec::new();
+    };
+    let offset = usize::from(offset);
+    if app.pane == Pane::Inventory {
+        if offset < layout::body(app).rows {
+            app.inventory.go(app.inventory.top + offset);
+        }
+    } else {
+        let cursor = app.cursors.entry(app.pane).or_default();
+        if offset < layout::list_rows(app.setup.size, cursor.open) {
+            cursor.row = cursor.top + offset;
+            cursor.key = None;
+        }
+    }
+    Vec::new()
+}
+
+/// What stands for `{…}` where the cursor is.
+pub(super) fn under(app: &App) -> Under {
+    let mut under = Under::default();
+    let on = |pane: Pane| app.pane == pane;
+    let key = app.cursors.get(&app.pane).and_then(|c| c.key.clone());
+    if on(Pane::Inventory) {
+        under.id = app.inventory.selected().map(|row| row.id.to_string());
+        under.ids = app
+            .inventory
+            .targets()
+            .iter()
+            .map(|row| row.id.to_string())
+            .collect();
+        under.context = app.inventory.selected().map(|row| row.context.clone());
+        under.snapshot = snapshot(app);
+    } else if on(Pane::Tasks) {
+        under.task = key;
+    } else if on(Pane::Contexts) {
+        under.context = key;
+    } else if on(Pane::Problems)
+        && let Some(id) = key.and_then(|k| k.parse::<InstanceId>().ok())
+    {
+        under.id = Some(id.to_string());
+        under.ids = vec![id.to_string()];
+    }
+    under
+}
+
+/// The snapshot under the cursor, as `ID@NAME`.
+fn snapshot(app: &App) -> Option<String> {
+    let detail = app.current_detail()?;
+    let tree = super::super::tree::snapshots(&detail.snapshots);
+    let (_, snapshot) = tree.get(app.detail.snapshot)?;
+    let reference = SnapshotRef {
+        instance: snapshot.instance.clone(),
+        name: snapshot.name.clone(),
+    };
+    Some(reference.to_string())
+}
+
+/// Carries out a command line of a key or of `:`.
+pub(super) fn line(app: &mut App, text: &str) -> Vec<Effect> {
+    let understood = command::words(text, &under(app)).and_then(|words| {
+        let line = words
+            .iter()
+            .map(|w| crate::action::grammar::quote(w))
+            .collect::<Vec<_>>()
+            .join(" ");
+        command::understand(words).map(|command| (command, line))
+    });
+    match understood {
+        Ok((Command::Front(word, rest), _)) => front::run(app, &word, &rest),
+        Ok((Command::Action(invocation), line)) => changes::carry_out(app, *invocation, &line),
+        Ok((Command::Show(help), line)) => {
+            front::show(app, Pane::Answer);
+            app.answer = super::super::app::Answer {
+                title: line,
+                lines: help.lines().map(str::to_owned).collect(),
+                follows: None,
+            };
+            Vec::new()
+        }
+        Err(error) => {
+            // A missing argument opens the form instead of an error.
+            let words = command::words(text, &under(app)).unwrap_or_default();
+            if error.message.contains("required") && front::form(app, &words) {
+                return Vec::new();
+            }
+            if let Some(Overlay::Command(line)) = app.overlays.last_mut() {
+                line.error = Some(super::super::answer::error_line(&error));
+            } else {
+                app.complain(&error);
+            }
+            Vec::new()
+        }
+    }
+}

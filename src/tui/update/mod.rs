@@ -1,0 +1,229 @@
+//! Everything that is decided: a message in, effects out, no I/O.
+
+mod changes;
+mod front;
+mod keys;
+mod overlays;
+mod replies;
+
+pub use replies::outcome as outcome_line;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::app::{App, Focus, Notice, Overlay, Pane};
+use super::input::Input;
+use super::layout;
+use super::listing;
+use super::msg::{At, Effect, Msg};
+use super::theme::Role;
+use crate::model::{Action, FleetView, InstanceId, Selector, Task};
+
+/// Takes a message.
+pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
+    app.ms = app.ms.max(at.ms);
+    app.now = at.wall;
+    if app.leaving {
+        return Vec::new();
+    }
+    let mut effects = match msg {
+        Msg::Input(input) => self::input(app, input),
+        Msg::Fleet(fleet, pending) => self::fleet(app, fleet, pending),
+        Msg::Tasks(tasks) => self::tasks(app, tasks),
+        Msg::Reply(request, reply) => replies::reply(app, request, reply),
+        Msg::Tick => Vec::new(),
+        Msg::Drawn => {
+            drawn(app);
+            Vec::new()
+        }
+        Msg::Absent(absent) => {
+            app.setup.absent = absent;
+            Vec::new()
+        }
+        Msg::Notice(text, bad) => {
+            app.notice = Some(Notice {
+                text,
+                role: if bad { Role::Error } else { Role::Text },
+                at: app.ms,
+            });
+            Vec::new()
+        }
+    };
+    effects.extend(follow_up(app));
+    effects
+}
+
+fn input(app: &mut App, input: Input) -> Vec<Effect> {
+    match input {
+        Input::Key(key) => keys::key(app, key),
+        Input::Paste(text) => {
+            overlays::paste(app, &text);
+            Vec::new()
+        }
+        Input::Click(_, row) => keys::click(app, row),
+        Input::Wheel(down) => {
+            let word = if down { "down" } else { "up" };
+            (0..3).flat_map(|_| front::run(app, word, &[])).collect()
+        }
+        Input::Resize(width, height) => {
+            app.setup.size = (width, height);
+            Vec::new()
+        }
+    }
+}
+
+fn fleet(
+    app: &mut App,
+    fleet: Arc<FleetView>,
+    pending: Arc<HashMap<InstanceId, String>>,
+) -> Vec<Effect> {
+    let rows = !Arc::ptr_eq(&app.fleet, &fleet);
+    app.fleet = fleet;
+    app.pending = pending;
+    if rows {
+        app.inventory.derive(&app.fleet, app.now);
+    }
+    Vec::new()
+}
+
+fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
+    let was_running = |id: &str| app.tasks.iter().any(|t| t.id == id && !t.state.is_final());
+    // A task that ended while we looked: say how, and read anew what it changed.
+    let ended: Vec<&Task> = tasks
+        .iter()
+        .filter(|t| {
+            t.state.is_final() && (was_running(&t.id) || app.tasks.iter().all(|o| o.id != t.id))
+        })
+        .collect();
+    let note = ended.last().map(|task| replies::outcome(task));
+    let touched = app.inventory.selected().is_some_and(|row| {
+        ended
+            .iter()
+            .any(|task| task.targets.iter().any(|t| t.id == row.id))
+    });
+    app.tasks = tasks;
+    if let Some((text, role)) = note {
+        app.notice = Some(Notice {
+            text,
+            role,
+            at: app.ms,
+        });
+    }
+    if touched {
+        app.detail.row = None;
+    }
+    let waiting = app
+        .overlays
+        .iter()
+        .any(|o| matches!(o, Overlay::Quit(quit) if quit.waiting));
+    if waiting && app.running_tasks().next().is_none() {
+        app.leaving = true;
+        return vec![Effect::Quit];
+    }
+    Vec::new()
+}
+
+fn drawn(app: &mut App) {
+    let ms = app.ms;
+    match app.overlays.last_mut() {
+        Some(Overlay::Dialog(dialog)) => dialog.guard.drawn(ms),
+        Some(Overlay::Quit(dialog)) => dialog.guard.drawn(ms),
+        _ => {}
+    }
+}
+
+/// What follows from where the cursor is now.
+fn follow_up(app: &mut App) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    let height = layout::body(app).rows;
+    app.inventory.keep_visible(height);
+    let pane = app.pane;
+    if pane != Pane::Inventory {
+        let list = listing::of(app, pane);
+        let cursor = app.cursors.entry(pane).or_default();
+        if let Some(key) = &cursor.key
+            && list.rows.get(cursor.row).is_none_or(|row| row.key != *key)
+            && let Some(n) = list.rows.iter().position(|row| row.key == *key)
+        {
+            cursor.row = n;
+        }
+        cursor.row = cursor.row.min(list.rows.len().saturating_sub(1));
+        cursor.key = list.rows.get(cursor.row).map(|row| row.key.clone());
+        let rows = layout::list_rows(app.setup.size, cursor.open);
+        if cursor.row < cursor.top {
+            cursor.top = cursor.row;
+        } else if cursor.row >= cursor.top + rows {
+            cursor.top = cursor.row + 1 - rows;
+        }
+        cursor.top = cursor.top.min(list.rows.len().saturating_sub(rows));
+    }
+    effects.extend(detail(app));
+    let inventory = &app.inventory;
+    let shown: Vec<InstanceId> = if pane == Pane::Inventory {
+        inventory
+            .rows
+            .iter()
+            .skip(inventory.top)
+            .take(height)
+            .map(|row| row.id.clone())
+            .collect()
+    } else {
+        Vec::new()
+    };
+    if shown != app.watched {
+        app.watched.clone_from(&shown);
+        effects.push(Effect::Watch(shown));
+    }
+    effects
+}
+
+/// Asks for the detail of what is under the cursor, one question at a time.
+fn detail(app: &mut App) -> Vec<Effect> {
+    if !app.detail.open || app.pane != Pane::Inventory {
+        return Vec::new();
+    }
+    let Some(row) = app.inventory.selected().cloned() else {
+        app.focus = Focus::List;
+        return Vec::new();
+    };
+    let identity = row.identity();
+    // A uid that has just become known is still the same instance.
+    let same = app
+        .detail
+        .of
+        .as_ref()
+        .is_some_and(|of| *of == identity || *of == row.id.to_string());
+    let changed = app.detail.row.as_ref().is_none_or(|old| {
+        (old.state, &old.reason, &old.locked, old.stale)
+            != (row.state, &row.reason, &row.locked, row.stale)
+    });
+    if !same {
+        app.detail.scroll = 0;
+        app.detail.snapshot = 0;
+    }
+    if same {
+        app.detail.of = Some(identity.clone());
+    }
+    if (same && !changed) || app.detail.detail.asked.is_some() {
+        return Vec::new();
+    }
+    app.detail.of = Some(identity);
+    app.detail.row = Some(Arc::clone(&row));
+    app.detail.detail.error = None;
+    let (detail, events) = (app.number(), app.number());
+    app.detail.detail.asked = Some(detail);
+    app.detail.events.asked = Some(events);
+    if !same {
+        app.detail.events.value = None;
+    }
+    let on = |verb: &str| Action::new(verb).on(Selector::id(&row.id));
+    vec![
+        Effect::Read(detail, on("info")),
+        Effect::Read(events, on("events").with("last", 200)),
+    ]
+}
+
+/// Whom an action would concern, in words.
+pub fn targets(app: &App) -> String {
+    front::targets_text(app)
+}

@@ -1,0 +1,458 @@
+//! Keys while something lies over the panes.
+
+use super::super::app::{App, Overlay};
+use super::super::dialog::Act;
+use super::super::edit::Line;
+use super::super::input::{Code, Key};
+use super::super::msg::Effect;
+use super::super::palette;
+use super::{changes, front, keys};
+use crate::action::grammar::{self, ParseFailure};
+use crate::model::FieldKind;
+
+/// Lines kept of what was entered.
+const ENTERED: usize = 100;
+
+pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
+    match app.overlays.last() {
+        Some(Overlay::Dialog(_)) => dialog(app, key),
+        Some(Overlay::Quit(_)) => quit(app, key),
+        Some(Overlay::Form(_)) => form(app, key),
+        Some(Overlay::Command(_)) => command(app, key),
+        Some(Overlay::Filter(..)) => filter(app, key),
+        Some(Overlay::Help(_)) => help(app, key),
+        Some(Overlay::Actions(_)) => actions(app, key),
+        None => Vec::new(),
+    }
+}
+
+/// Ctrl-C: clears what is typed, then closes.
+pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
+    let cleared = match app.overlays.last_mut() {
+        Some(Overlay::Command(command)) => clear(&mut command.line),
+        Some(Overlay::Filter(line, _)) => clear(line),
+        Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
+        Some(Overlay::Form(form)) => {
+            let at = form.focus;
+            form.entries.get_mut(at).is_some_and(|e| clear(&mut e.line))
+        }
+        _ => false,
+    };
+    if !cleared {
+        app.overlays.pop();
+    }
+    if matches!(app.overlays.last(), Some(Overlay::Filter(..))) {
+        front::set_filter(app, "");
+    }
+    Vec::new()
+}
+
+fn clear(line: &mut Line) -> bool {
+    let had = !line.text().is_empty();
+    *line = Line::default();
+    had
+}
+
+pub(super) fn paste(app: &mut App, text: &str) {
+    let ms = app.ms;
+    match app.overlays.last_mut() {
+        Some(Overlay::Command(command)) => command.line.insert(text),
+        Some(Overlay::Filter(line, _)) => {
+            line.insert(text);
+            let text = line.text().to_owned();
+            front::set_filter(app, &text);
+        }
+        Some(Overlay::Form(form)) => {
+            let at = form.focus;
+            if let Some(entry) = form.entries.get_mut(at) {
+                entry.line.insert(text);
+            }
+        }
+        Some(Overlay::Dialog(dialog)) => {
+            if dialog.guard.admits(ms) && dialog.to_type().is_some() {
+                dialog.typed.insert(text);
+            }
+        }
+        _ => app.say("there is nothing to paste into here"),
+    }
+}
+
+fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
+    let ms = app.ms;
+    let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    // Leaving without a change is safe whenever it was typed.
+    if key.code == Code::Esc {
+        app.overlays.pop();
+        app.say("nothing was done");
+        return Vec::new();
+    }
+    if !dialog.guard.admits(ms) {
+        return Vec::new();
+    }
+    let buttons = dialog.buttons();
+    let count = buttons.len();
+    let live = |n: usize| buttons.get(n).is_some_and(|b| b.live);
+    let turn = |from: usize, by: usize| {
+        let mut at = from;
+        loop {
+            at = (at + by) % count;
+            if live(at) || at == from {
+                return at;
+            }
+        }
+    };
+    match key.code {
+        Code::Tab | Code::Right => dialog.focus = turn(dialog.focus, 1),
+        Code::BackTab | Code::Left => dialog.focus = turn(dialog.focus, count - 1),
+        Code::Down => dialog.scroll += 1,
+        Code::Up => dialog.scroll = dialog.scroll.saturating_sub(1),
+        Code::PageDown => dialog.scroll += 10,
+        Code::PageUp => dialog.scroll = dialog.scroll.saturating_sub(10),
+        Code::Enter => {
+            let act = buttons.get(dialog.focus).filter(|b| b.live).map(|b| b.act);
+            return press(app, act.unwrap_or(Act::Cancel));
+        }
+        Code::Char(c) if !key.ctrl && dialog.to_type().is_none() => {
+            let hit = buttons.iter().find(|b| b.live && b.key == Some(c));
+            if let Some(button) = hit {
+                return press(app, button.act);
+            }
+        }
+        _ => {
+            if dialog.to_type().is_some() {
+                dialog.typed.key(key);
+                let buttons = dialog.buttons();
+                if buttons.get(dialog.focus).is_some_and(|b| !b.live) {
+                    dialog.focus = 0;
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn press(app: &mut App, act: Act) -> Vec<Effect> {
+    if act == Act::Natives {
+        if let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() {
+            dialog.natives = !dialog.natives;
+        }
+        return Vec::new();
+    }
+    let Some(Overlay::Dialog(dialog)) = app.overlays.pop() else {
+        return Vec::new();
+    };
+    match act {
+        Act::Confirm => {
+            let consent = dialog.consent();
+            changes::submit(app, dialog.planning, dialog.plan, consent)
+        }
+        Act::Include => changes::include_hidden(app, dialog.planning),
+        Act::Force => {
+            let mut planning = dialog.planning;
+            planning.action.args.set("force", true);
+            changes::plan(app, planning)
+        }
+        Act::Cancel | Act::Natives => {
+            app.say("nothing was done");
+            Vec::new()
+        }
+    }
+}
+
+fn quit(app: &mut App, key: Key) -> Vec<Effect> {
+    let ms = app.ms;
+    let Some(Overlay::Quit(dialog)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    if key.code == Code::Esc {
+        app.overlays.pop();
+        return Vec::new();
+    }
+    if !dialog.guard.admits(ms) {
+        return Vec::new();
+    }
+    let chosen = match key.code {
+        Code::Tab | Code::Right => {
+            dialog.focus = (dialog.focus + 1) % 3;
+            return Vec::new();
+        }
+        Code::BackTab | Code::Left => {
+            dialog.focus = (dialog.focus + 2) % 3;
+            return Vec::new();
+        }
+        Code::Enter => dialog.focus,
+        Code::Char('W') => 1,
+        Code::Char('Q') => 2,
+        _ => return Vec::new(),
+    };
+    match chosen {
+        1 => {
+            dialog.waiting = true;
+            app.say("leaving when the tasks have ended · Esc stays");
+            Vec::new()
+        }
+        2 => {
+            app.leaving = true;
+            vec![Effect::Quit]
+        }
+        _ => {
+            app.overlays.pop();
+            Vec::new()
+        }
+    }
+}
+
+fn form(app: &mut App, key: Key) -> Vec<Effect> {
+    let Some(Overlay::Form(form)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    let stops = form.entries.len() + 2;
+    form.error = None;
+    match key.code {
+        Code::Esc => {
+            app.overlays.pop();
+            app.planning = None;
+            return Vec::new();
+        }
+        Code::Tab | Code::Down => form.focus = (form.focus + 1) % stops,
+        Code::BackTab | Code::Up => form.focus = (form.focus + stops - 1) % stops,
+        Code::Enter if form.on_cancel() => {
+            app.overlays.pop();
+            app.planning = None;
+        }
+        Code::Enter if form.on_go() => return submit_form(app),
+        // From the last field on to the button that goes on: everything was looked at.
+        Code::Enter if form.focus + 1 == form.entries.len() => form.focus = stops - 1,
+        Code::Enter => form.focus += 1,
+        Code::Left | Code::Right if form.on_cancel() || form.on_go() => {
+            form.focus = if form.on_cancel() {
+                stops - 1
+            } else {
+                stops - 2
+            };
+        }
+        _ => {
+            let at = form.focus;
+            let Some(entry) = form.entries.get_mut(at) else {
+                return Vec::new();
+            };
+            match entry.kind {
+                FieldKind::Flag => {
+                    if matches!(key.code, Code::Char(' ') | Code::Left | Code::Right) {
+                        entry.on = !entry.on;
+                    }
+                }
+                FieldKind::Choice(words)
+                    if matches!(key.code, Code::Left | Code::Right | Code::Char(' ')) =>
+                {
+                    let now = words.iter().position(|w| *w == entry.line.text());
+                    let next = match (now, key.code) {
+                        (None, Code::Left) => words.len().checked_sub(1),
+                        (None, _) => Some(0),
+                        (Some(n), Code::Left) => n.checked_sub(1),
+                        (Some(n), _) => Some(n + 1).filter(|n| *n < words.len()),
+                    };
+                    entry.line = Line::new(next.and_then(|n| words.get(n)).unwrap_or(&""));
+                }
+                _ => {
+                    entry.line.key(key);
+                }
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn submit_form(app: &mut App) -> Vec<Effect> {
+    let Some(Overlay::Form(form)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    let missing = form
+        .entries
+        .iter()
+        .position(|e| e.positional && e.line.text().trim().is_empty());
+    if let Some(at) = missing {
+        form.focus = at;
+        form.error = Some(format!("{} is missing", form.entries[at].name));
+        return Vec::new();
+    }
+    match grammar::parse(&form.words()) {
+        Ok(invocation) => {
+            let planning = super::super::app::Planning {
+                request: 0,
+                action: invocation.action,
+                run: invocation.run,
+                consent: invocation.consent,
+                hidden: form.hidden.clone(),
+                included: false,
+                note: None,
+            };
+            changes::plan(app, planning)
+        }
+        Err(ParseFailure::Bad(error)) => {
+            form.error = Some(super::super::answer::error_line(&error));
+            Vec::new()
+        }
+        Err(ParseFailure::Show(text)) => {
+            form.error = text.lines().next().map(str::to_owned);
+            Vec::new()
+        }
+    }
+}
+
+fn command(app: &mut App, key: Key) -> Vec<Effect> {
+    let candidates = palette::candidates(app);
+    let entered = app.entered.clone();
+    let Some(Overlay::Command(command)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    match key.code {
+        Code::Esc => {
+            app.overlays.pop();
+        }
+        Code::Down => {
+            let last = candidates.len().saturating_sub(1);
+            command.chosen = Some(command.chosen.map_or(0, |n| (n + 1).min(last)));
+        }
+        Code::Up if command.chosen.is_some() => {
+            command.chosen = command.chosen.and_then(|n| n.checked_sub(1));
+        }
+        Code::Up => {
+            let at = command.recalled.map_or(entered.len(), |n| n).checked_sub(1);
+            if let Some(text) = at.and_then(|n| entered.get(n)) {
+                command.line = Line::new(text);
+                command.recalled = at;
+            }
+        }
+        Code::Tab => {
+            let pick = candidates.get(command.chosen.unwrap_or(0));
+            if let Some(completed) = pick.map(|c| c.completed.clone()) {
+                command.line = Line::new(&completed);
+                command.chosen = None;
+            }
+        }
+        Code::Enter => {
+            let typed = command.line.text().trim().to_owned();
+            let text = match command.chosen.and_then(|n| candidates.get(n)) {
+                Some(candidate) => candidate.run.clone(),
+                None if typed.is_empty() => {
+                    app.overlays.pop();
+                    return Vec::new();
+                }
+                None => typed.clone(),
+            };
+            command.error = None;
+            let effects = keys::line(app, &text);
+            let wrong = app
+                .overlays
+                .iter()
+                .any(|o| matches!(o, Overlay::Command(c) if c.error.is_some()));
+            if !wrong {
+                app.overlays.retain(|o| !matches!(o, Overlay::Command(_)));
+                if app.entered.last() != Some(&text) {
+                    app.entered.push(text);
+                }
+                let extra = app.entered.len().saturating_sub(ENTERED);
+                app.entered.drain(..extra);
+            }
+            return effects;
+        }
+        Code::Backspace if command.line.text().is_empty() => {
+            app.overlays.pop();
+        }
+        _ => {
+            if command.line.key(key) {
+                command.chosen = None;
+                command.error = None;
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn filter(app: &mut App, key: Key) -> Vec<Effect> {
+    let Some(Overlay::Filter(line, before)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    match key.code {
+        Code::Esc => {
+            let before = before.clone();
+            app.overlays.pop();
+            front::set_filter(app, &before);
+        }
+        Code::Enter => {
+            if let Some(error) = &app.inventory.filter_error {
+                let text = error.message.clone();
+                app.complain(&crate::model::Error::invalid(text));
+            } else {
+                app.overlays.pop();
+            }
+        }
+        // The list can be looked through while the filter is open.
+        Code::Up => app.inventory.step(-1),
+        Code::Down => app.inventory.step(1),
+        _ => {
+            if line.key(key) {
+                let text = line.text().to_owned();
+                app.notice = None;
+                front::set_filter(app, &text);
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn help(app: &mut App, key: Key) -> Vec<Effect> {
+    let lines = super::super::view::help_lines(app).len();
+    let page = usize::from(app.setup.size.1.saturating_sub(4)).max(1);
+    let Some(Overlay::Help(scroll)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    let last = lines.saturating_sub(page);
+    match key.code {
+        Code::Down | Code::Char('j') => *scroll = (*scroll + 1).min(last),
+        Code::Up | Code::Char('k') => *scroll = scroll.saturating_sub(1),
+        Code::PageDown | Code::Char(' ') => *scroll = (*scroll + page).min(last),
+        Code::PageUp => *scroll = scroll.saturating_sub(page),
+        Code::Home => *scroll = 0,
+        Code::End => *scroll = last,
+        _ => {
+            app.overlays.pop();
+        }
+    }
+    Vec::new()
+}
+
+fn actions(app: &mut App, key: Key) -> Vec<Effect> {
+    let rows = palette::actions(app);
+    let Some(Overlay::Actions(actions)) = app.overlays.last_mut() else {
+        return Vec::new();
+    };
+    match key.code {
+        Code::Down | Code::Char('j') => {
+            actions.row = (actions.row + 1).min(rows.len().saturating_sub(1));
+        }
+        Code::Up | Code::Char('k') => actions.row = actions.row.saturating_sub(1),
+        Code::Home => actions.row = 0,
+        Code::End => actions.row = rows.len().saturating_sub(1),
+        Code::Enter => {
+            let Some(row) = rows.get(actions.row) else {
+                return Vec::new();
+            };
+            if let Some(why) = &row.not {
+                let text = format!("{}: {why}", row.title);
+                app.say(text);
+                return Vec::new();
+            }
+            let run = row.run.clone();
+            app.overlays.pop();
+            return keys::line(app, &run);
+        }
+        _ => {
+            app.overlays.pop();
+        }
+    }
+    Vec::new()
+}

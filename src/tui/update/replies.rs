@@ -1,0 +1,155 @@
+//! Answers, each under the number it was asked with. A stale one changes nothing.
+
+use super::super::answer;
+use super::super::app::{ANSWER_LINES, App, Overlay, Pane};
+use super::super::msg::{Effect, Reply};
+use super::super::theme::Role;
+use super::{changes, front};
+use crate::model::{Body, Data, Error, TargetState, Task, TaskState};
+
+pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
+    match reply {
+        Reply::Planned(result) => {
+            let Some(planning) = app.planning.take_if(|p| p.request == request) else {
+                return Vec::new();
+            };
+            match result {
+                Ok(plan) => changes::planned(app, planning, *plan),
+                Err(error) => {
+                    if let Some(Overlay::Form(form)) = app.overlays.last_mut() {
+                        form.error = Some(answer::error_line(&error));
+                        app.notice = None;
+                    } else {
+                        app.complain(&error);
+                    }
+                    Vec::new()
+                }
+            }
+        }
+        Reply::Submitted(result) => changes::submitted(app, request, result),
+        Reply::Support(cells) => {
+            for overlay in &mut app.overlays {
+                if let Overlay::Actions(actions) = overlay
+                    && actions.asked == request
+                {
+                    actions.support = Some(cells);
+                    break;
+                }
+            }
+            Vec::new()
+        }
+        Reply::Ended => {
+            if app.answer.follows == Some(request) {
+                app.answer.follows = None;
+            }
+            Vec::new()
+        }
+        Reply::Read(result) => read(app, request, result),
+    }
+}
+
+fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Effect> {
+    let asked = Some(request);
+    if app.detail.detail.asked == asked {
+        app.detail.detail.asked = None;
+        match result {
+            Ok(data) => {
+                if let Some(detail) = changes::first_detail(&data.body) {
+                    let of = detail.instance.identity();
+                    app.detail.detail.value = Some((of, Box::new(detail.clone())));
+                } else if let Some(error) = data.errors.first() {
+                    app.detail.detail.error = Some(error.clone());
+                }
+            }
+            Err(error) => app.detail.detail.error = Some(error),
+        }
+        return Vec::new();
+    }
+    for loaded in [
+        &mut app.detail.events,
+        &mut app.history,
+        &mut app.doctor,
+        &mut app.matrix,
+    ] {
+        if loaded.asked == asked {
+            loaded.asked = None;
+            match result {
+                Ok(data) => {
+                    loaded.value = Some(data);
+                    loaded.error = None;
+                }
+                Err(error) => loaded.error = Some(error),
+            }
+            return Vec::new();
+        }
+    }
+    if app.answer.follows == asked {
+        match result {
+            Ok(data) => app.answer.lines.extend(answer::lines(&data)),
+            Err(error) => app.answer.lines.push(answer::error_line(&error)),
+        }
+        let extra = app.answer.lines.len().saturating_sub(ANSWER_LINES);
+        app.answer.lines.drain(..extra);
+        return Vec::new();
+    }
+    if let Some(n) = app.asked.iter().position(|(number, _)| *number == request) {
+        let (_, line) = app.asked.remove(n);
+        match result {
+            Ok(data) => answered(app, line, &data),
+            Err(error) => app.complain(&error),
+        }
+    }
+    Vec::new()
+}
+
+fn answered(app: &mut App, line: String, data: &Data) {
+    app.answer.title = line;
+    app.answer.lines = answer::lines(data);
+    if let Body::Details(_) = data.body
+        && let Some(detail) = changes::first_detail(&data.body)
+        && app.inventory.go_to(&detail.instance.id)
+    {
+        front::show(app, Pane::Inventory);
+        app.detail.open = true;
+        return;
+    }
+    app.notice = None;
+    front::show(app, Pane::Answer);
+}
+
+/// How a task ended, in a line.
+pub fn outcome(task: &Task) -> (String, Role) {
+    let done = task
+        .targets
+        .iter()
+        .filter(|t| matches!(t.state, TargetState::Done(_)))
+        .count();
+    let total = task.targets.len();
+    let failure = task.targets.iter().find_map(|t| match &t.state {
+        TargetState::Failed(error) => Some((t, error)),
+        _ => None,
+    });
+    let message = task.targets.iter().find_map(|t| match &t.state {
+        TargetState::Done(outcome) => outcome.message.as_ref().map(|m| (t, m)),
+        _ => None,
+    });
+    let what = match task.targets.as_slice() {
+        [one] => one.id.to_string(),
+        _ => format!("{done} of {total}"),
+    };
+    let head = format!("{} {what}: {}", task.verb, task.state.as_str());
+    match (task.state, failure, message) {
+        (_, Some((target, error)), _) => {
+            let remedy = error.remedy.as_deref().unwrap_or("g t shows it");
+            (
+                format!("{head} · {}: {} · {remedy}", target.id, error.message),
+                Role::Error,
+            )
+        }
+        (TaskState::Done, None, Some((_, message))) if total == 1 => {
+            (format!("{head} · {message}"), Role::Ok)
+        }
+        (TaskState::Done, None, _) => (head, Role::Ok),
+        _ => (head, Role::Warn),
+    }
+}

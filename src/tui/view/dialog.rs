@@ -1,0 +1,344 @@
+//! Confirmations, as `ux` has them: what, where, how old that knowledge is, what is lost, what is
+//! left out, and the headless command of the same.
+
+use std::collections::BTreeMap;
+
+use ratatui::layout::Position;
+
+use super::super::app::App;
+use super::super::columns::{seconds_since, step_age};
+use super::super::dialog::{Button, Dialog, QuitDialog};
+use super::super::text::{Canvas, wrap};
+use super::super::theme::Role;
+use crate::model::{TargetPlan, shown};
+
+pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Position> {
+    let width = 78.min(canvas.buf.area.width);
+    let text_width = usize::from(width.saturating_sub(4)).max(1);
+    let body: Vec<(String, Role)> = lines(app, dialog)
+        .into_iter()
+        .flat_map(|(text, role)| hang(&text, text_width).into_iter().map(move |l| (l, role)))
+        .collect();
+    let command: Vec<String> = hang(&format!("= {}", dialog.plan.command), text_width);
+    let command = &command[..command.len().min(3)];
+    let typing = dialog.to_type();
+    let foot = 2 + usize::from(typing.is_some()) + command.len();
+    let wanted = (body.len() + foot + 2) as u16;
+    let title_role = if dialog.plan.danger {
+        Role::Danger
+    } else {
+        Role::Title
+    };
+    let question = if dialog.is_refused() {
+        format!("Refused: {}", dialog.plan.question)
+    } else if dialog.is_dry() {
+        format!("Dry run: {}", dialog.plan.question)
+    } else {
+        dialog.plan.question.clone()
+    };
+    let inner = super::boxed(canvas, width, wanted, &question, title_role);
+    let foot = (foot as u16).min(inner.height);
+    let rows = usize::from(inner.height - foot);
+    let scroll = dialog.scroll.min(body.len().saturating_sub(rows));
+    for (n, (text, role)) in body.iter().skip(scroll).take(rows).enumerate() {
+        canvas.put(inner.x, inner.y + n as u16, inner.width, text, *role);
+    }
+    let mut y = inner.bottom() - foot;
+    if body.len() > rows && rows > 0 {
+        let text = format!("{} more lines: Up, Down", body.len() - rows);
+        canvas.put(inner.x, y, inner.width, &text, Role::Muted);
+    }
+    // Buttons stand last, whatever else has no room.
+    let last = inner.bottom().saturating_sub(1);
+    y += 1;
+    let mut cursor = None;
+    if let Some(text) = typing
+        && y < last
+    {
+        let label = format!("Type {} to go on: ", shown(text));
+        let used = canvas.put(inner.x, y, inner.width, &label, Role::Title);
+        cursor = super::header::type_line(
+            canvas,
+            &dialog.typed,
+            inner.x + used,
+            y,
+            inner.width.saturating_sub(used),
+        );
+        y += 1;
+    }
+    for line in command {
+        if y < last {
+            canvas.put(inner.x, y, inner.width, line, Role::Accent);
+            y += 1;
+        }
+    }
+    let open = dialog.guard.is_open(app.ms);
+    buttons(
+        canvas,
+        inner.x,
+        last,
+        inner.width,
+        &dialog.buttons(),
+        dialog.focus,
+        open,
+    );
+    cursor
+}
+
+/// Wraps; what goes on is set in.
+fn hang(text: &str, width: usize) -> Vec<String> {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    let pad = " ".repeat(indent.min(width / 2));
+    wrap(
+        text.trim_start_matches(' '),
+        width.saturating_sub(pad.len()).max(1),
+    )
+    .into_iter()
+    .map(|line| format!("{pad}{line}"))
+    .collect()
+}
+
+fn buttons(
+    canvas: &mut Canvas,
+    x: u16,
+    y: u16,
+    width: u16,
+    all: &[Button],
+    focus: usize,
+    open: bool,
+) {
+    let end = x + width;
+    let mut x = x;
+    for (n, button) in all.iter().enumerate() {
+        let label = match button.key {
+            Some(key) if button.label.starts_with(key) => {
+                format!("[{key}]{}", &button.label[key.len_utf8()..])
+            }
+            Some(key) => format!("[{key}] {}", button.label),
+            None => format!("[{}]", button.label),
+        };
+        let role = if n == focus {
+            Role::Selected
+        } else if button.live && open {
+            Role::Button
+        } else {
+            Role::Muted
+        };
+        x += canvas.put(x, y, end.saturating_sub(x), &label, role);
+        x += 2;
+    }
+    // Keys do not count yet: said, so that a lost key is no riddle.
+    if !open {
+        canvas.put(x, y, end.saturating_sub(x), "…", Role::Muted);
+    }
+}
+
+fn lines(app: &App, dialog: &Dialog) -> Vec<(String, Role)> {
+    let mut out = Vec::new();
+    let plan = &dialog.plan;
+    if let Some(note) = &dialog.planning.note {
+        out.push((format!("Asked again: {note}"), Role::Warn));
+    }
+    match plan.targets.as_slice() {
+        [] => out.push(("Nothing is concerned.".to_owned(), Role::Warn)),
+        [one] => single(app, dialog, one, &mut out),
+        many => bulk(app, dialog, many, &mut out),
+    }
+    if !plan.left_out.is_empty() {
+        let count = plan.left_out.len();
+        out.push((format!("Left out, {count}:"), Role::Warn));
+        for left in plan.left_out.iter().take(20) {
+            out.push((format!("  {}: {}", left.what, left.why), Role::Warn));
+        }
+    }
+    let hidden = dialog.planning.hidden.len();
+    if hidden > 0 {
+        let text = if dialog.planning.included {
+            format!("Marked but hidden by the filter: {hidden}, included")
+        } else {
+            format!("Marked but hidden by the filter: {hidden}, not included")
+        };
+        out.push((text, Role::Mark));
+    }
+    out
+}
+
+/// `hv1/db · libvirt · context hv1 (PROTECTED) · host hv1 · running · seen 2s ago`.
+fn whom(app: &App, target: &TargetPlan) -> String {
+    let dot = "·";
+    let context = target.id.context();
+    let guarded = app.fleet.context(context).is_some_and(|c| c.protected);
+    let mut text = format!(
+        "{} {dot} {} {dot} context {context}{} {dot} name {}",
+        target.id,
+        target.backend,
+        if guarded { " (PROTECTED)" } else { "" },
+        shown(&target.name),
+    );
+    if target.protected && !guarded {
+        text.push_str(&format!(" {dot} PROTECTED"));
+    }
+    if let Some(host) = &target.host {
+        text.push_str(&format!(" {dot} host {host}"));
+    }
+    let seen = step_age(seconds_since(app.now, target.observed_at));
+    let seen = if seen == "now" {
+        "just now".to_owned()
+    } else {
+        format!("{seen} ago")
+    };
+    text.push_str(&format!(" {dot} {} {dot} seen {seen}", target.state));
+    text
+}
+
+fn single(app: &App, dialog: &Dialog, target: &TargetPlan, out: &mut Vec<(String, Role)>) {
+    out.push((whom(app, target), Role::Text));
+    if target.unchanged {
+        out.push((
+            "Already as wanted: nothing would change.".to_owned(),
+            Role::Ok,
+        ));
+    }
+    refusals(target, "", out);
+    for loss in &target.losses {
+        out.push((format!("Lost: {loss}"), Role::Error));
+    }
+    for note in &target.notes {
+        out.push((note.clone(), Role::Text));
+    }
+    steps(dialog, target, out);
+    if target.detachable {
+        out.push((
+            "Goes on at its server when corral leaves.".to_owned(),
+            Role::Muted,
+        ));
+    }
+}
+
+fn steps(dialog: &Dialog, target: &TargetPlan, out: &mut Vec<(String, Role)>) {
+    for (n, step) in target.steps.iter().enumerate() {
+        out.push((format!("{}. {}", n + 1, step.title), Role::Text));
+        if dialog.natives {
+            out.push((format!("   {}", step.native), Role::Muted));
+        }
+    }
+}
+
+fn refusals(target: &TargetPlan, indent: &str, out: &mut Vec<(String, Role)>) {
+    for refusal in &target.refusals {
+        out.push((format!("{indent}Refused: {}", refusal.message), Role::Error));
+        if let Some(remedy) = &refusal.remedy {
+            out.push((format!("{indent}  -> {remedy}"), Role::Accent));
+        }
+    }
+}
+
+fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(String, Role)>) {
+    let mut contexts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut states: BTreeMap<&str, usize> = BTreeMap::new();
+    for target in dialog.plan.runnable() {
+        *contexts.entry(target.id.context()).or_default() += 1;
+        *states.entry(target.state.as_str()).or_default() += 1;
+    }
+    let counted = |map: &BTreeMap<&str, usize>, sep: &str| {
+        let parts: Vec<String> = map.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        parts.join(sep)
+    };
+    let kinds: std::collections::BTreeSet<&str> =
+        targets.iter().map(|t| t.backend.as_str()).collect();
+    out.push((
+        format!(
+            "{} ({}) — {}",
+            counted(&contexts, " · "),
+            kinds.into_iter().collect::<Vec<_>>().join(", "),
+            counted(&states, ", ")
+        ),
+        Role::Text,
+    ));
+    let refused = dialog.plan.refused().count();
+    if refused > 0 {
+        out.push((
+            format!("Refused, {refused} of {}:", targets.len()),
+            Role::Error,
+        ));
+        for target in dialog.plan.refused() {
+            out.push((format!("  {}", target.id), Role::Text));
+            refusals(target, "    ", out);
+        }
+    }
+    let unchanged = targets.iter().filter(|t| t.unchanged).count();
+    if unchanged > 0 {
+        out.push((format!("Already as wanted: {unchanged}"), Role::Muted));
+    }
+    out.push((
+        format!("{} at a time per context", dialog.plan.concurrency),
+        Role::Muted,
+    ));
+    for target in dialog.plan.runnable() {
+        out.push((format!("  {}", whom(app, target)), Role::Text));
+        for loss in &target.losses {
+            out.push((format!("    Lost: {loss}"), Role::Error));
+        }
+        if dialog.natives {
+            for step in &target.steps {
+                out.push((format!("    {}: {}", step.title, step.native), Role::Muted));
+            }
+        }
+    }
+}
+
+pub(super) fn draw_quit(app: &App, quit: &QuitDialog, canvas: &mut Canvas) {
+    let running: Vec<_> = app.running_tasks().collect();
+    let detachable = running.iter().filter(|t| t.detachable).count();
+    let own = running.len() - detachable;
+    let mut lines = Vec::new();
+    if detachable > 0 {
+        lines.push((
+            format!("Running at their servers, will go on: {detachable}"),
+            Role::Text,
+        ));
+    }
+    if own > 0 {
+        lines.push((
+            format!("Running in corral, the step under way is finished: {own}"),
+            Role::Warn,
+        ));
+    }
+    if !app.submitting.is_empty() {
+        lines.push((
+            format!("Not begun yet: {}", app.submitting.len()),
+            Role::Warn,
+        ));
+    }
+    for task in running.iter().take(8) {
+        lines.push((format!("  {}", task.command), Role::Muted));
+    }
+    if quit.waiting {
+        lines.push(("Waiting for them to end …".to_owned(), Role::Busy));
+    }
+    let inner = super::boxed(
+        canvas,
+        70,
+        lines.len() as u16 + 4,
+        "Leave corral?",
+        Role::Title,
+    );
+    let rows = usize::from(inner.height.saturating_sub(1));
+    for (n, (text, role)) in lines.iter().take(rows).enumerate() {
+        canvas.put(inner.x, inner.y + n as u16, inner.width, text, *role);
+    }
+    let button = |label: &str, key| Button {
+        label: label.to_owned(),
+        key,
+        act: super::super::dialog::Act::Cancel,
+        live: true,
+    };
+    let all = [
+        button("Stay", None),
+        button("Wait then quit", Some('W')),
+        button("Quit now", Some('Q')),
+    ];
+    let open = quit.guard.is_open(app.ms);
+    let last = inner.bottom().saturating_sub(1);
+    buttons(canvas, inner.x, last, inner.width, &all, quit.focus, open);
+}

@@ -1,0 +1,136 @@
+//! What stands where no instance is listed: why, and what next. Nothing is said to be empty that
+//! was not fully answered for.
+
+use ratatui::layout::Rect;
+
+use super::super::app::App;
+use super::super::glyphs::health_role;
+use super::super::text::{Canvas, wrap};
+use super::super::theme::Role;
+use super::header::is_complete;
+use crate::model::Health;
+
+pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
+    let mut lines: Vec<(String, Role)> = vec![(String::new(), Role::Text)];
+    let known = app.fleet.instances.len();
+    if known > 0 {
+        narrowed(app, known, &mut lines);
+    } else {
+        empty(app, &mut lines);
+    }
+    let mut y = area.y;
+    for (text, role) in lines {
+        for line in wrap(&text, usize::from(area.width.saturating_sub(4)).max(1)) {
+            if y >= area.bottom() {
+                return;
+            }
+            canvas.put(area.x + 2, y, area.width.saturating_sub(3), &line, role);
+            y += 1;
+        }
+    }
+}
+
+fn narrowed(app: &App, known: usize, lines: &mut Vec<(String, Role)>) {
+    let inventory = &app.inventory;
+    lines.push((format!("None of {known} instances is shown:"), Role::Title));
+    if let Some(context) = &inventory.context {
+        let silent = app.fleet.context(context).and_then(|c| {
+            c.health
+                .error()
+                .map(|e| (e.message.clone(), e.remedy.clone()))
+        });
+        match silent {
+            Some((why, remedy)) => {
+                lines.push((format!("  {context} does not answer: {why}"), Role::Error));
+                lines.extend(remedy.map(|r| (format!("  {r}"), Role::Accent)));
+            }
+            None if is_complete(app) => {
+                lines.push((
+                    format!("  only context {context}: it has answered; 0 shows all"),
+                    Role::Text,
+                ));
+            }
+            None => lines.push((
+                format!("  only context {context}: its answer is not complete yet"),
+                Role::Text,
+            )),
+        }
+    }
+    if inventory.problems {
+        lines.push((
+            "  only problems: none is known here; ! shows all".to_owned(),
+            Role::Text,
+        ));
+    }
+    if !inventory.filter_text.is_empty() {
+        lines.push((
+            format!("  the filter is: {}", inventory.filter_text),
+            Role::Text,
+        ));
+        lines.push(("  Esc clears it".to_owned(), Role::Text));
+    }
+}
+
+fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
+    let contexts = &app.fleet.contexts;
+    let asking = contexts.iter().any(|c| c.health == Health::Connecting);
+    let headline = if contexts.is_empty() && app.fleet.generation == 0 {
+        "Starting …"
+    } else if contexts.is_empty() {
+        "No context: there is nothing to look at yet. I looked for:"
+    } else if asking {
+        "Asking …"
+    } else if is_complete(app) {
+        "No virtual machines yet. I looked for:"
+    } else {
+        "No instance is known, but not every context has answered:"
+    };
+    lines.push((headline.to_owned(), Role::Title));
+    for context in contexts {
+        let said = match (&context.health, &context.facts) {
+            (Health::Connecting, _) => "asking …".to_owned(),
+            (health, facts) => match health.error() {
+                Some(error) => match &error.remedy {
+                    Some(remedy) => format!("{}   {remedy}", error.message),
+                    None => error.message.clone(),
+                },
+                None => {
+                    let facts = facts
+                        .as_ref()
+                        .and_then(|f| f.summary.clone().or_else(|| f.version.clone()))
+                        .unwrap_or_default();
+                    format!("ready: {facts}")
+                }
+            },
+        };
+        lines.push((
+            format!(
+                "  {} {:<14} {said}",
+                app.setup.glyphs.health(&context.health),
+                format!("{} ({})", context.name, context.kind)
+            ),
+            health_role(&context.health),
+        ));
+    }
+    for (what, why, how) in &app.setup.absent {
+        lines.push((format!("  - {what:<14} {why}   {how}"), Role::Muted));
+    }
+    lines.push((String::new(), Role::Text));
+    lines.push(("What next?".to_owned(), Role::Title));
+    let sections = app.sections();
+    let key = |run: &str| app.setup.keymap.key_of(&sections, run).unwrap_or_default();
+    for (run, says) in [
+        ("ui form create", "make a VM from an image file or blank"),
+        (
+            "ui go contexts",
+            "contexts: what is connected, what could be",
+        ),
+        ("ui go doctor", "doctor: what is missing and how to get it"),
+    ] {
+        lines.push((format!("  {:<5} {says}", key(run)), Role::Text));
+    }
+    lines.push((
+        "  in a shell: corral --demo   a full fleet, touching nothing".to_owned(),
+        Role::Muted,
+    ));
+}

@@ -1,0 +1,95 @@
+//! A form.
+
+use ratatui::layout::Position;
+
+use super::super::form::Form;
+use super::super::text::Canvas;
+use super::super::theme::Role;
+use crate::action::grammar;
+use crate::model::FieldKind;
+
+pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
+    let count = form.entries.len();
+    let title = format!("{} {}", form.button(), form.title);
+    let inner = super::boxed(canvas, 78, count as u16 + 7, title.trim_end(), Role::Title);
+    if inner.height == 0 {
+        return None;
+    }
+    // Below the fields: what is wrong or what the field is for, the command, the buttons.
+    let foot = 3.min(inner.height - 1);
+    let rows = usize::from(inner.height - foot);
+    let top = (form.focus.min(count.saturating_sub(1)) + 1).saturating_sub(rows);
+    let label = 15.min(inner.width / 2);
+    let mut cursor = None;
+    for (n, entry) in form.entries.iter().enumerate().skip(top).take(rows) {
+        let y = inner.y + (n - top) as u16;
+        let here = n == form.focus;
+        let role = if here { Role::Title } else { Role::Muted };
+        canvas.put(inner.x, y, 1, if here { ">" } else { " " }, Role::Accent);
+        canvas.put(inner.x + 2, y, label.saturating_sub(2), entry.name, role);
+        let x = inner.x + label;
+        let width = inner.width.saturating_sub(label);
+        if entry.kind == FieldKind::Flag {
+            canvas.put(
+                x,
+                y,
+                width,
+                if entry.on { "[x]" } else { "[ ]" },
+                Role::Text,
+            );
+            if here {
+                cursor = Some(Position::new(x + 1, y));
+            }
+        } else if here {
+            cursor = super::header::type_line(canvas, &entry.line, x, y, width);
+        } else if entry.line.text().is_empty() {
+            let default = entry.default.map(|d| format!("({d})")).unwrap_or_default();
+            canvas.put(x, y, width, &default, Role::Muted);
+        } else {
+            canvas.put(x, y, width, entry.line.text(), Role::Text);
+        }
+    }
+    let mut y = inner.bottom() - foot;
+    if foot >= 3 {
+        match (&form.error, form.entries.get(form.focus)) {
+            (Some(error), _) => {
+                canvas.put(inner.x, y, inner.width, error, Role::Error);
+            }
+            (None, Some(entry)) => {
+                let choice = match entry.kind {
+                    FieldKind::Choice(words) => {
+                        format!(" ({}; Left, Right choose)", words.join(", "))
+                    }
+                    FieldKind::Flag => " (Space switches)".to_owned(),
+                    _ => String::new(),
+                };
+                canvas.put(
+                    inner.x,
+                    y,
+                    inner.width,
+                    &format!("{}{choice}", entry.doc),
+                    Role::Muted,
+                );
+            }
+            _ => {}
+        }
+        y += 1;
+    }
+    if foot >= 2 {
+        let words: Vec<String> = form.words().iter().map(|w| grammar::quote(w)).collect();
+        let line = format!("= corral {}", words.join(" "));
+        canvas.put(inner.x, y, inner.width, &line, Role::Accent);
+        y += 1;
+    }
+    let style = |chosen: bool| if chosen { Role::Selected } else { Role::Button };
+    let used = canvas.put(inner.x, y, inner.width, "[Cancel]", style(form.on_cancel()));
+    let go = format!("[{}…]", form.button());
+    canvas.put(
+        inner.x + used + 2,
+        y,
+        inner.width.saturating_sub(used + 2),
+        &go,
+        style(form.on_go()),
+    );
+    cursor
+}

@@ -1,0 +1,352 @@
+//! The lines above and below the body.
+
+use ratatui::layout::Position;
+
+use super::super::app::{App, Focus, Overlay, Pane, Tab};
+use super::super::glyphs::health_role;
+use super::super::layout;
+use super::super::listing::health_text;
+use super::super::text::Canvas;
+use super::super::theme::Role;
+use crate::model::{Health, State, shown_width};
+
+/// Contexts with health and counts; problems and running tasks at the right.
+pub(super) fn draw(app: &App, canvas: &mut Canvas) {
+    let area = canvas.buf.area;
+    let top = layout::top(area.height);
+    if top == 0 {
+        return;
+    }
+    let right = right_side(app);
+    let right_width = right
+        .iter()
+        .map(|(t, _)| shown_width(t) as u16)
+        .sum::<u16>();
+    let room = area.width.saturating_sub(right_width + 1);
+    let mut x = 0;
+    if area.width >= 60 {
+        let name = if app.setup.demo {
+            " corral demo "
+        } else {
+            " corral "
+        };
+        x += canvas.put(0, 0, room, name, Role::Title);
+    }
+    let all = app.inventory.context.is_none();
+    x += tab(canvas, x, room, " 0 all ", all, Role::Text);
+    for (n, context) in app.fleet.contexts.iter().enumerate() {
+        let chosen = app.inventory.context.as_ref() == Some(&context.name);
+        let mut text = format!(
+            " {}{} {}",
+            if n < 9 {
+                format!("{} ", n + 1)
+            } else {
+                String::new()
+            },
+            context.name,
+            canvas.glyphs.health(&context.health)
+        );
+        match &context.health {
+            Health::Ok => text.push_str(&format!(
+                " {}{}",
+                context.count,
+                if context.complete { "" } else { "+" }
+            )),
+            _ => text.push_str(&format!(" {}", health_text(app, context))),
+        }
+        if context.readonly {
+            text.push_str(" RO");
+        }
+        if context.protected {
+            text.push_str(" P");
+        }
+        text.push(' ');
+        if x + shown_width(&text) as u16 > room {
+            canvas.put(
+                x,
+                0,
+                room.saturating_sub(x),
+                canvas.glyphs.more(),
+                Role::Muted,
+            );
+            break;
+        }
+        x += tab(canvas, x, room, &text, chosen, health_role(&context.health));
+    }
+    let start = area.width.saturating_sub(right_width);
+    canvas.spans(start, 0, right_width, &right);
+    if top > 1 {
+        title(app, canvas);
+    }
+}
+
+fn tab(canvas: &mut Canvas, x: u16, room: u16, text: &str, chosen: bool, role: Role) -> u16 {
+    let role = if chosen { Role::Selected } else { role };
+    canvas.put(x, 0, room.saturating_sub(x), text, role)
+}
+
+fn right_side(app: &App) -> Vec<(String, Role)> {
+    let mut out = Vec::new();
+    let problems = super::super::listing::of(app, Pane::Problems).rows.len();
+    if problems > 0 {
+        out.push((format!(" !{problems}"), Role::Warn));
+    }
+    let running = app.running_tasks().count();
+    if running > 0 {
+        let word = if running == 1 { "task" } else { "tasks" };
+        out.push((format!(" {running} {word}"), Role::Busy));
+    }
+    if app.setup.readonly {
+        out.push((" READ-ONLY".to_owned(), Role::Warn));
+    }
+    if !out.is_empty() {
+        out.push((" ".to_owned(), Role::Text));
+    }
+    out
+}
+
+/// What the body shows: pane, counts, filter, order, marks.
+fn title(app: &App, canvas: &mut Canvas) {
+    let area = canvas.buf.area;
+    canvas.rule(ratatui::layout::Rect::new(0, 1, area.width, 1));
+    let dot = canvas.glyphs.dot();
+    let mut spans = vec![(format!(" {} ", app.pane.title()), Role::Title)];
+    if app.pane == Pane::Inventory {
+        let inventory = &app.inventory;
+        spans.push((format!("{} ", counts(app)), Role::Text));
+        if !inventory.filter_text.is_empty() {
+            let role = if inventory.filter_error.is_some() {
+                Role::Error
+            } else {
+                Role::Accent
+            };
+            spans.push((format!("{dot} / {} ", inventory.filter_text), role));
+        }
+        if inventory.problems {
+            spans.push((format!("{dot} problems only "), Role::Warn));
+        }
+        if inventory.sort != "name" || inventory.reverse {
+            let way = if inventory.reverse { " reversed" } else { "" };
+            spans.push((format!("{dot} by {}{way} ", inventory.sort), Role::Muted));
+        }
+        let marked = inventory.marked.len();
+        if marked > 0 {
+            let hidden = inventory.hidden_marks().len();
+            let text = if hidden > 0 {
+                format!("{dot} {marked} marked, {hidden} of them hidden ")
+            } else {
+                format!("{dot} {marked} marked ")
+            };
+            spans.push((text, Role::Mark));
+        }
+        if inventory.range.is_some() {
+            spans.push((format!("{dot} range "), Role::Mark));
+        }
+    } else {
+        let list = super::super::listing::of(app, app.pane);
+        if !list.rows.is_empty() {
+            spans.push((format!("{} ", list.rows.len()), Role::Text));
+        }
+        if let Some((text, role)) = list.note {
+            spans.push((format!("{dot} {text} "), role));
+        }
+    }
+    canvas.spans(1, 1, area.width.saturating_sub(2), &spans);
+}
+
+/// Instances on the screen and in the fleet. Never a total that was not answered for.
+fn counts(app: &App) -> String {
+    let inventory = &app.inventory;
+    let known: usize = app
+        .fleet
+        .contexts
+        .iter()
+        .filter(|c| inventory.context.as_ref().is_none_or(|n| *n == c.name))
+        .map(|c| c.count)
+        .sum();
+    let complete = is_complete(app);
+    let mut text = if inventory.is_narrowed() && inventory.rows.len() != known {
+        format!("{} of {known}", inventory.rows.len())
+    } else {
+        known.to_string()
+    };
+    if !complete {
+        text.push_str(" known");
+    }
+    let running = inventory
+        .rows
+        .iter()
+        .filter(|r| r.state == State::Running)
+        .count();
+    if running > 0 {
+        text.push_str(&format!(", {running} running"));
+    }
+    text
+}
+
+/// Every context in scope has given a complete answer.
+pub(super) fn is_complete(app: &App) -> bool {
+    app.fleet
+        .contexts
+        .iter()
+        .filter(|c| app.inventory.context.as_ref().is_none_or(|n| *n == c.name))
+        .all(|c| c.complete && c.health.is_ok())
+}
+
+/// The notice and the hints, or what is being typed; where the cursor stands.
+pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
+    let area = canvas.buf.area;
+    let lines = layout::bottom(area.height);
+    if lines == 0 {
+        return None;
+    }
+    let last = area.height - 1;
+    let input = match app.overlays.last() {
+        Some(Overlay::Command(command)) => Some((":", &command.line)),
+        Some(Overlay::Filter(line, _)) => Some(("/", line)),
+        _ => None,
+    };
+    if lines > 1
+        && let Some(notice) = &app.notice
+    {
+        canvas.put(
+            1,
+            last - 1,
+            area.width.saturating_sub(1),
+            &notice.text,
+            notice.role,
+        );
+    }
+    if let Some((sign, line)) = input {
+        let error = match app.overlays.last() {
+            Some(Overlay::Command(command)) => command.error.clone(),
+            _ => app
+                .inventory
+                .filter_error
+                .as_ref()
+                .map(|e| e.message.clone()),
+        };
+        if lines > 1
+            && let Some(error) = error
+        {
+            let text = canvas.style(Role::Text);
+            canvas.cell(0, last - 1, area.width, "", text);
+            canvas.put(
+                1,
+                last - 1,
+                area.width.saturating_sub(1),
+                &error,
+                Role::Error,
+            );
+        }
+        let text = canvas.style(Role::Text);
+        canvas.cell(0, last, area.width, "", text);
+        canvas.put(0, last, 1, sign, Role::Accent);
+        return type_line(canvas, line, 1, last, area.width.saturating_sub(1));
+    }
+    // On the smallest screens a notice is worth more than the hints.
+    if lines == 1
+        && let Some(notice) = &app.notice
+    {
+        canvas.put(0, last, area.width, &notice.text, notice.role);
+        return None;
+    }
+    hints(app, canvas, last);
+    None
+}
+
+/// Draws a typed line so that its cursor is on the screen; the cursor's place.
+pub(super) fn type_line(
+    canvas: &mut Canvas,
+    line: &super::super::edit::Line,
+    x: u16,
+    y: u16,
+    width: u16,
+) -> Option<Position> {
+    let before = shown_width(&crate::model::shown(line.before())) as u16;
+    if width == 0 {
+        return None;
+    }
+    if before < width {
+        canvas.put(x, y, width, line.text(), Role::Text);
+        return Some(Position::new(x + before, y));
+    }
+    // The end of what stands before the cursor.
+    let shown = crate::model::shown(line.before()).into_owned();
+    let mut tail = shown.as_str();
+    while shown_width(tail) as u16 >= width {
+        let mut chars = tail.chars();
+        chars.next();
+        tail = chars.as_str();
+    }
+    let at = shown_width(tail) as u16;
+    canvas.put(x, y, width, tail, Role::Text);
+    Some(Position::new(x + at, y))
+}
+
+/// The most useful keys of where we are, from the keymap.
+fn hints(app: &App, canvas: &mut Canvas, y: u16) {
+    let sections = app.sections();
+    let wanted: &[(&str, &str)] = match (app.pane, app.focus) {
+        (Pane::Inventory, Focus::List) => &[
+            ("ui help", "keys"),
+            ("ui filter", "filter"),
+            ("ui open", "detail"),
+            ("start {ids}", "power"),
+            ("ui form create", "create"),
+            ("ui actions", "actions"),
+            ("ui command", "command"),
+            ("ui close", "quit"),
+        ],
+        (Pane::Inventory, Focus::Detail) if app.detail.tab == Tab::Snapshots => &[
+            ("ui help", "keys"),
+            ("ui form snapshot create {id}", "new"),
+            ("ui form snapshot restore {snapshot}", "restore"),
+            ("snapshot delete {snapshot}", "delete"),
+            ("ui tab", "tabs"),
+            ("ui escape", "back"),
+        ],
+        (Pane::Inventory, Focus::Detail) => &[
+            ("ui help", "keys"),
+            ("ui tab", "tabs"),
+            ("start {id}", "power"),
+            ("ui actions", "actions"),
+            ("ui zoom", "zoom"),
+            ("ui escape", "back"),
+        ],
+        (Pane::Tasks, _) => &[
+            ("ui help", "keys"),
+            ("ui open", "log"),
+            ("tasks cancel {task}", "cancel"),
+            ("tasks retry {task}", "retry"),
+            ("ui escape", "back"),
+        ],
+        _ => &[
+            ("ui help", "keys"),
+            ("ui open", "open"),
+            ("ui refresh", "refresh"),
+            ("ui escape", "back"),
+            ("ui close", "inventory"),
+        ],
+    };
+    let mut x = 1;
+    for (run, word) in wanted {
+        let Some(keys) = app.setup.keymap.key_of(&sections, run) else {
+            continue;
+        };
+        // Of a menu the first key is enough.
+        let key = if *word == "power" {
+            keys.split(' ').next().unwrap_or(&keys).to_owned()
+        } else {
+            keys
+        };
+        let width = (shown_width(&key) + shown_width(word) + 3) as u16;
+        if x + width > canvas.buf.area.width {
+            break;
+        }
+        x += canvas.put(x, y, width, &key, Role::Accent);
+        x += 1;
+        x += canvas.put(x, y, width, word, Role::Muted);
+        x += 2;
+    }
+}

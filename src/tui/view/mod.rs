@@ -1,0 +1,104 @@
+//! Drawing: everything that is shown, from the state alone.
+
+mod detail;
+mod dialog;
+mod first;
+mod form;
+mod header;
+mod help;
+mod inventory;
+mod list;
+mod popup;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+
+use super::app::{App, Overlay, Pane};
+use super::text::Canvas;
+use super::theme::Role;
+
+pub use detail::lines as detail_lines;
+pub use help::lines as help_lines;
+
+/// Draws the whole screen; where the cursor stands, if it is shown.
+pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
+    let mut canvas = Canvas {
+        buf,
+        theme: &app.setup.theme,
+        glyphs: app.setup.glyphs,
+    };
+    let area = canvas.buf.area;
+    canvas.fill(area, app.setup.theme.style(Role::Text));
+    if area.width < 2 || area.height < 2 {
+        canvas.put(0, 0, area.width, "corral", Role::Text);
+        return None;
+    }
+    header::draw(app, &mut canvas);
+    match app.pane {
+        Pane::Inventory => inventory::draw(app, &mut canvas),
+        pane => list::draw(app, pane, &mut canvas),
+    }
+    let mut cursor = header::bottom(app, &mut canvas);
+    if !app.keys.is_empty() {
+        popup::keys(app, &mut canvas);
+    }
+    match app.overlays.last() {
+        Some(Overlay::Dialog(dialog)) => cursor = dialog::draw(app, dialog, &mut canvas),
+        Some(Overlay::Quit(quit)) => dialog::draw_quit(app, quit, &mut canvas),
+        Some(Overlay::Form(form)) => cursor = form::draw(form, &mut canvas),
+        Some(Overlay::Command(command)) => popup::palette(app, command, &mut canvas),
+        Some(Overlay::Help(scroll)) => help::draw(app, *scroll, &mut canvas),
+        Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
+        Some(Overlay::Filter(..)) | None => {}
+    }
+    cursor
+}
+
+/// A box in the middle, with a title; its inside.
+fn boxed(canvas: &mut Canvas, width: u16, height: u16, title: &str, role: Role) -> Rect {
+    let screen = canvas.buf.area;
+    let width = width.min(screen.width);
+    let height = height.min(screen.height);
+    let area = Rect::new(
+        (screen.width - width) / 2,
+        (screen.height - height) / 2,
+        width,
+        height,
+    );
+    frame(canvas, area, title, role)
+}
+
+/// Clears an area and draws a line above and below; its inside.
+fn frame(canvas: &mut Canvas, area: Rect, title: &str, role: Role) -> Rect {
+    let text = canvas.style(Role::Text);
+    canvas.fill(area, text);
+    if area.height < 3 {
+        return area;
+    }
+    canvas.rule(Rect { height: 1, ..area });
+    canvas.rule(Rect {
+        y: area.bottom() - 1,
+        height: 1,
+        ..area
+    });
+    let rule = canvas.style(Role::Rule);
+    let bar = canvas.glyphs.bar();
+    let title = format!(" {title} ");
+    canvas.put(
+        area.x + 2,
+        area.y,
+        area.width.saturating_sub(4),
+        &title,
+        role,
+    );
+    for y in area.top() + 1..area.bottom() - 1 {
+        canvas.put_styled(area.x, y, 1, bar, rule);
+        canvas.put_styled(area.right() - 1, y, 1, bar, rule);
+    }
+    Rect::new(
+        area.x + 2,
+        area.y + 1,
+        area.width.saturating_sub(4),
+        area.height - 2,
+    )
+}

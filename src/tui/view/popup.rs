@@ -1,0 +1,161 @@
+//! Menus: the keys that may follow, the palette, all actions.
+
+use ratatui::layout::Rect;
+
+use super::super::app::{Actions, App, CommandLine};
+use super::super::keymap::Found;
+use super::super::layout;
+use super::super::palette;
+use super::super::text::Canvas;
+use super::super::theme::Role;
+use crate::model::shown_width;
+
+/// What may follow the keys so far, with whom it would concern.
+pub(super) fn keys(app: &App, canvas: &mut Canvas) {
+    let sections = app.sections();
+    let Found::Prefix(bindings) = app.setup.keymap.find(&sections, &app.keys) else {
+        return;
+    };
+    let mut title = app.setup.keymap.title(&app.keys).to_owned();
+    let acts = |run: &str| run.contains("{id}") || run.contains("{ids}");
+    if bindings.iter().any(|b| acts(&b.run)) {
+        title = format!("{title}: {}", super::super::update::targets(app));
+    }
+    let rows: Vec<(String, String)> = bindings
+        .iter()
+        .map(|b| {
+            let rest: Vec<String> = b.keys[app.keys.len()..]
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            let help = if b.help.is_empty() {
+                b.run.clone()
+            } else {
+                b.help.clone()
+            };
+            (rest.join(" "), help)
+        })
+        .collect();
+    let width = rows
+        .iter()
+        .map(|(k, h)| shown_width(k) + shown_width(h) + 8)
+        .max()
+        .unwrap_or(0);
+    let width = width.max(shown_width(&title) + 8).max(24) as u16;
+    let screen = canvas.buf.area;
+    let height = (rows.len() as u16 + 2).min(screen.height);
+    let below = layout::bottom(screen.height).min(screen.height - height);
+    let width = width.min(screen.width);
+    let area = Rect::new(
+        screen.width - width,
+        screen.height - height - below,
+        width,
+        height,
+    );
+    let inner = super::frame(canvas, area, &title, Role::Title);
+    for (n, (key, help)) in rows.iter().enumerate().take(usize::from(inner.height)) {
+        let y = inner.y + n as u16;
+        let used = canvas.put(inner.x, y, inner.width, key, Role::Accent);
+        canvas.put(
+            inner.x + used.max(2) + 1,
+            y,
+            inner.width.saturating_sub(used.max(2) + 1),
+            help,
+            Role::Text,
+        );
+    }
+}
+
+/// What the command line offers, above it.
+pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
+    let candidates = palette::candidates(app);
+    let screen = canvas.buf.area;
+    let below = layout::bottom(screen.height);
+    let room = screen.height.saturating_sub(below + 2);
+    let height = (candidates.len() as u16 + 1).min(14).min(room);
+    if height < 2 {
+        return;
+    }
+    let area = Rect::new(0, screen.height - below - height, screen.width, height);
+    let text = canvas.style(Role::Text);
+    canvas.fill(area, text);
+    canvas.rule(Rect { height: 1, ..area });
+    canvas.put(
+        2,
+        area.y,
+        area.width.saturating_sub(4),
+        " Commands: Down chooses, Tab completes, Enter runs ",
+        Role::Title,
+    );
+    let rows = usize::from(height - 1);
+    let chosen = command.chosen.unwrap_or(0);
+    let top = (chosen + 1).saturating_sub(rows);
+    let column = 34.min(screen.width / 2);
+    for (n, candidate) in candidates.iter().enumerate().skip(top).take(rows) {
+        let y = area.y + 1 + (n - top) as u16;
+        let here = command.chosen == Some(n);
+        let style = canvas.style(if here { Role::Selected } else { Role::Text });
+        canvas.fill(Rect::new(0, y, screen.width, 1), style);
+        canvas.put_styled(1, y, column.saturating_sub(2), &candidate.run, style);
+        let keys = shown_width(&candidate.keys) as u16;
+        let room = screen.width.saturating_sub(column + keys + 2);
+        canvas.put_styled(column, y, room, &candidate.says, style);
+        let style = if here {
+            style
+        } else {
+            canvas.style(Role::Accent)
+        };
+        canvas.put_styled(
+            screen.width.saturating_sub(keys + 1),
+            y,
+            keys,
+            &candidate.keys,
+            style,
+        );
+    }
+}
+
+/// All actions; what cannot be done says why.
+pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
+    let rows = palette::actions(app);
+    let title = format!("Actions: {}", actions.title);
+    let height = rows.len() as u16 + 2;
+    let inner = super::boxed(canvas, 76, height, &title, Role::Title);
+    let visible = usize::from(inner.height);
+    let top = (actions.row + 1).saturating_sub(visible);
+    for (n, row) in rows.iter().enumerate().skip(top).take(visible) {
+        let y = inner.y + (n - top) as u16;
+        let here = n == actions.row;
+        let dim = if row.not.is_some() {
+            Role::Muted
+        } else {
+            Role::Text
+        };
+        let style = canvas.style(if here { Role::Selected } else { dim });
+        canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
+        let sign = if row.not.is_some() { "x" } else { " " };
+        canvas.put_styled(inner.x, y, 1, sign, style);
+        canvas.put_styled(inner.x + 2, y, 20, &row.title, style);
+        let says = match (&row.not, &row.note) {
+            (Some(why), _) => format!("no: {why}"),
+            (None, Some(note)) => format!("{} ({note})", row.says),
+            (None, None) => row.says.to_owned(),
+        };
+        canvas.put_styled(
+            inner.x + 23,
+            y,
+            inner.width.saturating_sub(23),
+            &says,
+            style,
+        );
+    }
+    if actions.support.is_none() && inner.height > 1 {
+        canvas.put(
+            inner.x,
+            inner.bottom(),
+            inner.width,
+            " asking what is possible … ",
+            Role::Busy,
+        );
+    }
+}
