@@ -5,6 +5,7 @@ mod argv;
 pub mod create;
 pub mod ctx;
 pub mod definition;
+pub mod families;
 pub mod firmware;
 pub mod image;
 pub mod locks;

@@ -1,0 +1,155 @@
+//! The making half of this backend, behind the contract.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::create::{self, Making, Pinned};
+use super::ctx::Ctx;
+use super::remove::{self, Removing};
+use super::snapshots::{self, Snapping};
+use super::{accel, locks, process};
+use crate::backend::contract::{
+    Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
+};
+use crate::link::child::{Cmd, run};
+use crate::model::{Error, Instance, Outcome, Result, shown};
+
+/// QEMU lists its machines within milliseconds; a loaded machine needs longer.
+const ASK: Duration = Duration::from_secs(10);
+
+/// The create family.
+#[derive(Clone, Debug)]
+pub struct Create(pub Arc<Ctx>);
+
+/// The remove family.
+#[derive(Clone, Debug)]
+pub struct Remove(pub Arc<Ctx>);
+
+/// The snapshot family.
+#[derive(Clone, Debug)]
+pub struct Snapshots(pub Arc<Ctx>);
+
+#[async_trait]
+impl Changes<CreateRequest> for Create {
+    async fn prepare(&self, _: &ReadCx, _: &Instance, request: CreateRequest) -> Result<Prepared> {
+        let pinned = match pinned(&self.0).await {
+            Ok(pinned) => pinned,
+            Err(e) => return Ok(Prepared::refused("new", e.message, e.remedy)),
+        };
+        create::prepare(&self.0, &pinned, request).await
+    }
+
+    async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
+        let ctx = &self.0;
+        let making: Making = prepared.take()?;
+        create::build(ctx, cx, &making, &prepared.token).await?;
+        let name = &making.definition.name;
+        let mut outcome = Outcome::changed(format!("{} is made", shown(name)));
+        outcome.id = Some(ctx.id(name));
+        if making.start {
+            cx.step("Start it");
+            started(ctx, name).await.map_err(|mut e| {
+                e.message = format!("{} is made, but did not start: {}", ctx.id(name), e.message);
+                e
+            })?;
+            outcome.message = Some(format!("{} is made, running", shown(name)));
+        }
+        Ok(outcome)
+    }
+}
+
+async fn started(ctx: &Ctx, name: &str) -> Result<()> {
+    let vm = ctx.store.load(name)?;
+    let _lock = locks::vm(ctx, &vm.uuid, name).await?;
+    process::spawn(ctx, &vm).await.map(drop)
+}
+
+/// What a new VM is pinned to on this machine.
+async fn pinned(ctx: &Ctx) -> Result<Pinned> {
+    let qemu = ctx.qemu()?;
+    let output = run(&Cmd::new(qemu).args(["-machine", "help"]), ASK).await?;
+    let machine = newest_q35(&output.text()).ok_or_else(|| {
+        Error::unsupported("this QEMU has no q35 machine").remedy("apt install qemu-system-x86")
+    })?;
+    let accel = accel::prove(ctx, "").await?;
+    Ok(Pinned {
+        machine,
+        cpu_model: accel.cpu_model().to_owned(),
+    })
+}
+
+/// `q35   Standard PC (Q35 + ICH9, 2009) (alias of pc-q35-7.2)`
+fn newest_q35(help: &str) -> Option<String> {
+    let line = help.lines().find(|line| line.starts_with("q35 "))?;
+    let name = line
+        .rsplit_once("(alias of ")?
+        .1
+        .trim_end()
+        .strip_suffix(')')?;
+    name.starts_with("pc-q35-").then(|| name.to_owned())
+}
+
+#[async_trait]
+impl Changes<RemoveRequest> for Remove {
+    async fn prepare(&self, _: &ReadCx, on: &Instance, request: RemoveRequest) -> Result<Prepared> {
+        remove::prepare(&self.0.store, on, request)
+    }
+
+    async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
+        let ctx = &self.0;
+        let removing: Removing = prepared.take()?;
+        let vm = &removing.definition;
+        let _lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
+        let paths = ctx.paths(&vm.uuid)?;
+        let monitor = process::connect(ctx, vm).await?;
+        if monitor.is_some() || process::owner(&paths, vm).is_some() {
+            let id = ctx.id(&vm.name);
+            if !removing.power_off {
+                return Err(
+                    Error::conflict(format!("{id} was started since the plan was made"))
+                        .remedy(format!("Stop it first: corral stop {id} (or add --force).")),
+                );
+            }
+            cx.step("Power it off");
+            snapshots::power_off(ctx, vm, monitor).await?;
+        }
+        let outcome = remove::run(&ctx.store, cx, &removing, &prepared.token)?;
+        // Sockets, logs and locks of a VM that is gone. They are no one's data.
+        if let Err(e) = std::fs::remove_dir_all(&paths.dir) {
+            cx.log(format!("{}: {e}", paths.dir.display()));
+        }
+        Ok(outcome)
+    }
+}
+
+#[async_trait]
+impl Changes<SnapshotRequest> for Snapshots {
+    async fn prepare(
+        &self,
+        cx: &ReadCx,
+        on: &Instance,
+        request: SnapshotRequest,
+    ) -> Result<Prepared> {
+        snapshots::prepare(&self.0, cx, on, request).await
+    }
+
+    async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
+        let snapping: Snapping = prepared.take()?;
+        snapshots::run(&self.0, cx, &snapping, &prepared.token).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_alias_names_the_newest_machine() {
+        let help = "Supported machines are:\nq35                  Standard PC (Q35 + ICH9, 2009) (alias of pc-q35-7.2)\npc-q35-7.2           Standard PC\n";
+        assert_eq!(newest_q35(help).as_deref(), Some("pc-q35-7.2"));
+        assert_eq!(newest_q35("q35 (alias of \n"), None);
+        assert_eq!(newest_q35(""), None);
+    }
+}
