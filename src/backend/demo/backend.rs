@@ -1,286 +1,146 @@
-//! The simulated backend: reads.
+//! The backend contract over a simulated server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
 
-use super::knobs::Knobs;
-use super::support;
-use super::world::{Calls, Guest, World};
+use super::calls::Calls;
+use super::guest::Guest;
+use super::world::{Mood, World};
 use crate::backend::contract::{
     Backend, Change, Changes, CreateRequest, Events, Metrics, PauseRequest, PowerRequest, ReadCx,
     RemoveRequest, Routes, SnapshotRequest,
 };
 use crate::model::{
-    Check, ContextSpec, Detail, Error, ErrorKind, Facts, Host, Instance, InstanceId, Inventory,
-    Kind, Native, NativeFormat, Operation, Result, State, Support,
+    Check, Detail, Event, Facts, Instance, InstanceId, Inventory, Kind, Operation, Refusal, Result,
+    Sample, State, Support,
 };
 
-/// How the context answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    /// Normally.
-    Well,
-    /// Never.
-    Silent,
-    /// "Connection refused", at once.
-    Refusing,
-    /// "Login expired", at once.
-    LoggedOut,
-}
-
-/// One simulated context.
+/// A simulated server that impersonates a kind.
 pub struct Demo {
-    pub(super) kind: Kind,
-    pub(super) context: String,
-    pub(super) world: Arc<World>,
-    pub(super) knobs: Knobs,
-    mood: Mood,
+    pub(crate) world: Arc<World>,
 }
 
 impl Demo {
-    pub(super) fn new(spec: &ContextSpec, guests: Vec<Guest>, knobs: &Knobs) -> Self {
-        let named = |list: &[String]| list.contains(&spec.name);
-        let mood = if named(&knobs.down) {
-            Mood::Silent
-        } else if named(&knobs.refused) {
-            Mood::Refusing
-        } else if named(&knobs.up) {
-            Mood::Well
-        } else {
-            match spec.name.as_str() {
-                "hv2" => Mood::Silent,
-                "vc-old" => Mood::LoggedOut,
-                _ => Mood::Well,
-            }
-        };
-        Self {
-            kind: spec.kind.clone(),
-            context: spec.name.clone(),
-            world: Arc::new(World::new(
-                guests,
-                knobs
-                    .seed
-                    .wrapping_mul(0x9e37_79b9)
-                    .wrapping_add(spec.name.len() as u64),
-            )),
-            knobs: knobs.clone(),
-            mood,
-        }
-    }
-
-    /// What was asked so far.
+    /// What it was asked since it was opened.
     pub fn calls(&self) -> Calls {
-        self.world.calls().clone()
+        self.world.calls.get()
     }
 
-    /// Something happens outside of corral.
+    /// Something happens outside of corral: plans made before are stale.
     pub fn outside(&self, id: &InstanceId, state: State) {
-        self.world.change(id, |guest| guest.revision += 1);
-        self.world.set_state(id, state);
+        self.world.change(id, |guest, at| guest.enter(state, at));
     }
 
     /// Another machine takes an ID.
     pub fn reincarnate(&self, id: &InstanceId, uid: &str) {
-        self.world.change(id, |guest| {
-            guest.row.uid = Some(uid.to_owned());
+        self.world.change(id, |guest, _| {
+            uid.clone_into(&mut guest.uid);
             guest.revision += 1;
         });
     }
 
-    /// Waits as a network would, and fails as this context does.
-    pub(super) async fn reach(&self) -> Result<()> {
-        match self.mood {
-            Mood::Well => {}
-            Mood::Silent => std::future::pending().await,
-            Mood::Refusing => {
-                return Err(Error::unreachable(format!(
-                    "{} does not answer: connection refused",
-                    self.context
-                ))
-                .remedy(format!("Retry: corral context test {}", self.context)));
-            }
-            Mood::LoggedOut => {
-                return Err(Error::new(
-                    ErrorKind::Unauthorized,
-                    format!(
-                        "{} refused the login operator@vsphere.local: it has expired",
-                        self.context
-                    ),
-                )
-                .remedy(format!(
-                    "corral context set {} --secret-stdin",
-                    self.context
-                )));
-            }
+    /// The refusals that hold for every change.
+    pub(crate) fn guard(guest: &Guest) -> Option<Refusal> {
+        let id = guest.id();
+        let row = &guest.base;
+        if let Some(lock) = &row.locked {
+            let lock = crate::model::shown(lock);
+            return Some(Refusal::new(
+                format!("{id} is locked: {lock}"),
+                Some(format!("See what holds it: corral events {id}")),
+            ));
         }
-        if !self.knobs.latency.is_zero() {
-            tokio::time::sleep(self.knobs.latency).await;
-        }
-        if self.knobs.failures > 0 && self.world.random(1000) < u64::from(self.knobs.failures) {
-            return Err(Error::backend(format!(
-                "{}: internal server error",
-                self.context
-            )));
-        }
-        Ok(())
-    }
-
-    pub(super) fn guest(&self, id: &InstanceId) -> Result<Guest> {
-        self.world.guests().get(id).cloned().ok_or_else(|| {
-            Error::not_found(format!("there is no {:?} in {}", id.key(), self.context))
-        })
-    }
-
-    /// Load wanders a little between two looks.
-    fn wander(&self, row: &mut Instance) {
-        row.observed_at = Timestamp::now();
-        if let Some(usage) = &mut row.usage {
-            let step = self.world.random(9) as f64 / 10.0 - 0.4;
-            usage.cpu_percent = usage
-                .cpu_percent
-                .map(|cpu| ((cpu + step).clamp(0.1, 99.0) * 10.0).round() / 10.0);
+        match row.state {
+            State::Broken => Some(Refusal::new(
+                format!(
+                    "{id} cannot be read: {}",
+                    row.reason.as_deref().unwrap_or("no reason given")
+                ),
+                Some(format!("See: corral info {id}")),
+            )),
+            State::Provisioning | State::Migrating => Some(Refusal::new(
+                format!("{id} is {}", row.state),
+                Some(format!("Wait for it: corral wait {id} --for stopped")),
+            )),
+            _ => None,
         }
     }
-
-    fn is_polled(&self) -> bool {
-        matches!(self.kind.as_str(), "proxmox" | "virtualbox" | "nutanix")
-    }
-}
-
-/// The inventory of a world as it is now.
-fn inventory(world: &World, wander: impl Fn(&mut Instance)) -> Inventory {
-    let mut found = Inventory::empty(Timestamp::now());
-    let mut hosts: Vec<String> = Vec::new();
-    for guest in world.guests().values() {
-        let row = guest.row.clone();
-        if let Some(host) = &row.host
-            && !hosts.contains(host)
-        {
-            hosts.push(host.clone());
-        }
-        found.instances.push(row);
-    }
-    found.instances.iter_mut().for_each(wander);
-    found.hosts = hosts
-        .into_iter()
-        .map(|name| Host {
-            name,
-            cpus: Some(32),
-            memory_bytes: Some(crate::model::Bytes::gib(128)),
-            online: true,
-        })
-        .collect();
-    found
 }
 
 #[async_trait]
 impl Backend for Demo {
     fn kind(&self) -> Kind {
-        self.kind.clone()
+        self.world.dialect.kind()
     }
 
     fn support(&self, operation: Operation, on: Option<&Instance>) -> Support {
-        support::support(&self.kind, operation, on)
+        self.world.dialect.support(operation, on)
     }
 
     async fn probe(&self, cx: &ReadCx) -> Result<Facts> {
-        cx.within(&self.context, self.reach()).await?;
-        self.world.calls().probe += 1;
-        Ok(Facts {
-            server: Some(format!("demo-{}", self.context)),
-            version: Some("demo".to_owned()),
-            features: std::collections::BTreeMap::new(),
-            summary: Some("simulated: nothing real is touched".to_owned()),
-        })
+        let world = &self.world;
+        world.answer(cx, "probe").await?;
+        let mut facts = Facts {
+            server: Some(format!("demo:{}", world.name())),
+            version: Some(world.dialect.version().to_owned()),
+            summary: Some(format!("{}, simulated", world.dialect.version())),
+            ..Facts::default()
+        };
+        facts
+            .features
+            .insert("hosts".into(), world.hosts.len().to_string());
+        facts.features.insert("demo".into(), "true".into());
+        Ok(facts)
     }
 
     async fn inventory(&self, cx: &ReadCx) -> Result<Inventory> {
-        self.world.calls().inventory += 1;
-        cx.within(&self.context, self.reach()).await?;
-        Ok(inventory(&self.world, |row| self.wander(row)))
+        self.world.answer(cx, "inventory").await?;
+        Ok(self.world.inventory())
     }
 
     async fn detail(&self, cx: &ReadCx, id: &InstanceId) -> Result<Detail> {
-        self.world.calls().detail += 1;
-        cx.within(&self.context, self.reach()).await?;
-        let guest = self.guest(id)?;
-        let mut instance = guest.row;
-        self.wander(&mut instance);
-        let text = format!(
-            "# simulated\nname = {:?}\nuuid = {:?}\ncpus = {}\n",
-            instance.name,
-            instance.uid.as_deref().unwrap_or(""),
-            instance.cpus.unwrap_or(0)
-        );
-        Ok(Detail {
-            instance,
-            disks: guest.disks,
-            nics: guest.nics,
-            snapshots: guest.snapshots,
-            firmware: Some("uefi".to_owned()),
-            facts: vec![("Simulated".to_owned(), "yes".to_owned())],
-            pending: Vec::new(),
-            problems: Vec::new(),
-            native: Some(Native {
-                format: NativeFormat::Toml,
-                text,
-            }),
-        })
+        self.world.answer(cx, "detail").await?;
+        self.world.learn_uid(id);
+        let guest = self.world.guest(id).ok_or_else(|| self.world.missing(id))?;
+        Ok(super::detail::detail(&self.world, &guest))
     }
 
     fn watch(self: Arc<Self>) -> Option<BoxStream<'static, Result<Change>>> {
-        if self.is_polled() {
-            return None;
-        }
-        let receiver = self.world.changes();
-        let first = {
-            let demo = Arc::clone(&self);
-            futures::stream::once(async move {
-                demo.reach().await?;
-                Ok(Change::Reset(inventory(&demo.world, |row| {
-                    demo.wander(row);
-                })))
-            })
-        };
-        let rest = futures::stream::unfold((self, receiver), |(demo, mut receiver)| async move {
-            let change = match receiver.recv().await {
-                Ok(change) => change,
-                // What was missed is made good by a full list.
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {
-                    Change::Reset(inventory(&demo.world, |row| demo.wander(row)))
-                }
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-            };
-            Some((Ok(change), (demo, receiver)))
-        });
-        Some(first.chain(rest).boxed())
+        self.world
+            .dialect
+            .is_event_driven()
+            .then(|| super::watch::stream(Arc::clone(&self.world)))
     }
 
     async fn doctor(&self, cx: &ReadCx) -> Vec<Check> {
-        match cx.within(&self.context, self.reach()).await {
-            Ok(()) if self.context == "pve" => vec![
-                Check::ok(
-                    "demo.tls",
-                    "TLS pinned to cluster CA, server certificate valid 212 d",
-                ),
-                Check::warn(
-                    "demo.pool",
-                    "pool local-lvm 91 % full: guests pause when it fills",
-                )
-                .remedy("corral list --context pve --filter disk:100G.."),
-            ],
-            Ok(()) => vec![Check::ok(
-                "demo.simulated",
-                "simulated: nothing real is touched",
-            )],
-            // The generic check has said it.
-            Err(_) => Vec::new(),
+        let world = &self.world;
+        let word = world.dialect.word();
+        let id = |what: &str| format!("{word}.{what}");
+        // A context that does not answer has no checks of its own: the generic one has said it.
+        let mut checks = Vec::new();
+        if world.answer(cx, "doctor").await.is_ok() {
+            checks.push(Check::ok(
+                &id("connect"),
+                format!("{} answers (simulated)", world.dialect.version()),
+            ));
+            for host in world.hosts.iter().filter(|host| !host.online) {
+                checks.push(
+                    Check::warn(&id("host"), format!("host {} is offline", host.name))
+                        .remedy("Look at the machine; its guests are not manageable."),
+                );
+            }
+            for problem in world.inventory().problems {
+                let mut check = Check::warn(&id("storage"), problem.message);
+                check.remedy = problem.remedy;
+                checks.push(check);
+            }
         }
+        for check in &mut checks {
+            check.context = Some(world.name().to_owned());
+        }
+        checks
     }
 
     fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
@@ -288,7 +148,7 @@ impl Backend for Demo {
     }
 
     fn pause(&self) -> Option<&dyn Changes<PauseRequest>> {
-        (self.kind.as_str() != "nutanix").then_some(self as &dyn Changes<PauseRequest>)
+        self.world.dialect.has_pause().then_some(self as _)
     }
 
     fn create(&self) -> Option<&dyn Changes<CreateRequest>> {
@@ -316,5 +176,47 @@ impl Backend for Demo {
     }
 }
 
-/// How long one step of a change takes in life.
-pub(super) const STEP: Duration = Duration::from_millis(600);
+#[async_trait]
+impl Metrics for Demo {
+    async fn sample(&self, cx: &ReadCx, ids: &[InstanceId]) -> Result<Vec<(InstanceId, Sample)>> {
+        self.world.answer(cx, "sample").await?;
+        let now = self.world.now();
+        let seed = self.world.knobs.seed;
+        let samples = ids.iter().filter_map(|id| {
+            let guest = self.world.guest(id).filter(|g| g.state().is_active())?;
+            let usage = guest.usage(now, seed);
+            // Traffic follows the load.
+            let busy = usage.cpu_percent.unwrap_or_default();
+            let traffic = |share: f64| Some((busy * share * 1024.0) as u64);
+            let sample = Sample {
+                at: now,
+                cpu_percent: usage.cpu_percent,
+                memory_bytes: usage.memory_bytes,
+                disk_read_bps: traffic(18.0),
+                disk_write_bps: traffic(41.0),
+                net_rx_bps: traffic(27.0),
+                net_tx_bps: traffic(12.0),
+            };
+            Some((id.clone(), sample))
+        });
+        Ok(samples.collect())
+    }
+}
+
+#[async_trait]
+impl Events for Demo {
+    async fn recorded(&self, cx: &ReadCx, id: Option<&InstanceId>) -> Result<Vec<Event>> {
+        self.world.answer(cx, "recorded").await?;
+        Ok(self.world.events(id))
+    }
+}
+
+impl std::fmt::Debug for Demo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Demo")
+            .field("context", &self.world.name())
+            .field("kind", &self.world.dialect.word())
+            .field("answers", &(self.world.mood == Mood::Answers))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,41 +1,41 @@
-//! A simulated fleet: every kind of backend impersonated in memory. It touches nothing.
+//! The simulated fleet behind `--demo`: every kind is impersonated, in memory alone.
 //!
-//! Opened in place of `KindInfo::open` by `--demo`. It reports the impersonated kind, implements
-//! the families that exist so far and no others, and is no column of the matrix.
+//! Opened in place of [`KindInfo::open`](super::contract::KindInfo::open). It reports the kind it
+//! impersonates, implements the families that exist, and is no column of the matrix.
 
+mod act;
 mod backend;
-mod changes;
+mod calls;
+mod create;
+mod detail;
+mod dialect;
+mod fleet;
+mod guest;
 mod knobs;
-mod reach;
-mod seed;
+mod power;
+mod random;
+mod remove;
+mod routes;
+mod snapshots;
 mod support;
-mod words;
+mod watch;
+mod work;
 mod world;
 
 use std::sync::Arc;
 
 pub use backend::Demo;
-pub use knobs::{DemoSize, Knobs, parse};
-pub use world::Calls;
+pub use calls::Calls;
+pub use fleet::{context_names, members};
+pub use knobs::{Clock, DemoOptions, DemoSize, Knobs, parse};
 
 use super::contract::Backend;
 use crate::model::ContextSpec;
 
-/// Builds the fleet; the same `size` and `knobs` build the same one.
+/// The simulated fleet, one backend per context. Does no I/O and needs no runtime.
 pub fn fleet(size: DemoSize, knobs: &Knobs) -> Vec<(ContextSpec, Arc<dyn Backend>)> {
     members(size, knobs)
         .into_iter()
         .map(|(spec, demo)| (spec, demo as Arc<dyn Backend>))
-        .collect()
-}
-
-/// As [`fleet`], with access to what was called.
-pub fn members(size: DemoSize, knobs: &Knobs) -> Vec<(ContextSpec, Arc<Demo>)> {
-    seed::contexts(size, knobs.seed)
-        .into_iter()
-        .map(|(spec, guests)| {
-            let demo = Arc::new(Demo::new(&spec, guests, knobs));
-            (spec, demo)
-        })
         .collect()
 }

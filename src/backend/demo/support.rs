@@ -1,63 +1,133 @@
-//! What the impersonated kinds can do, with their own reasons.
+//! What each impersonated kind can do, and what an instance's state forbids just now.
 
-use crate::model::{Instance, Kind, Operation, State, Support};
+use super::dialect::Dialect;
+use crate::model::{Instance, InstanceKind, Operation, State, Support};
 
-/// The cell of one kind; with an instance, what holds for it now.
-pub fn support(kind: &Kind, operation: Operation, on: Option<&Instance>) -> Support {
-    let general = of_kind(kind.as_str(), operation);
-    match on {
-        Some(row) if general.is_possible() => of_row(row, operation).unwrap_or(general),
-        _ => general,
+impl Dialect {
+    /// The static cell.
+    pub(crate) fn cell(self, operation: Operation) -> Support {
+        use Operation as O;
+        let emulated = |how: &str| Support::Emulated(how.to_owned());
+        let when = |condition: &str| Support::Conditional(condition.to_owned());
+        match (self, operation) {
+            (Self::Nutanix, O::Pause | O::Resume) => {
+                Support::No("AHV has no pause; corral stop is the nearest".to_owned())
+            }
+            (Self::Peer, _) => Support::Relayed,
+            (Self::Qemu, O::Restart) => {
+                emulated("reboot by the guest agent, else shutdown and start")
+            }
+            (Self::Kubevirt, O::Restart) => {
+                emulated("always cold: the VM is shut down and started anew")
+            }
+            (Self::Kubevirt, O::Reset) => {
+                emulated("restart with gracePeriodSeconds 0: a new start, not a reset")
+            }
+            (Self::Proxmox, O::Restart) => {
+                emulated("always cold: shutdown and start, pending settings apply")
+            }
+            (Self::Proxmox, O::Reset | O::Pause | O::Resume | O::SnapshotMemory) => {
+                when("VMs; LXC has no such thing")
+            }
+            (Self::Incus, O::Reset) => emulated("restart with force: stop and start"),
+            (Self::Incus, O::SnapshotMemory) => when("VMs with migration.stateful"),
+            (Self::Vsphere, O::Pause) => {
+                emulated("vSphere suspends to disk and frees the memory: SuspendVM_Task")
+            }
+            (Self::Vsphere, O::Resume) => emulated("power on from the suspended state"),
+            (Self::Kubevirt | Self::Nutanix, O::SnapshotMemory) => {
+                when("never while it runs: snapshots here hold no memory")
+            }
+            (Self::Qemu | Self::Virtualbox, O::SnapshotCreate) => {
+                emulated("a running VM's snapshot always holds its memory")
+            }
+            (Self::Proxmox | Self::Kubevirt, O::ColdRestart) => Support::Native,
+            (_, O::ColdRestart) => emulated("stop, then start"),
+            (Self::Kubevirt, O::Route) => emulated("by the API server's port-forward"),
+            (Self::Nutanix, O::Stop | O::Restart) => when("ACPI or guest tools in the VM"),
+            (Self::Vsphere, O::Stop | O::Restart) => when("VMware Tools run in the VM"),
+            _ => Support::Native,
+        }
+    }
+
+    /// The cell for `on`, as it is now.
+    pub(crate) fn support(self, operation: Operation, on: Option<&Instance>) -> Support {
+        let cell = self.cell(operation);
+        let (Some(on), true) = (on, cell.is_possible()) else {
+            return cell;
+        };
+        if let Some(why) = self.not_now(operation, on) {
+            return Support::Conditional(why);
+        }
+        // A condition of the static cell that this instance meets is no condition any more.
+        match cell {
+            Support::Conditional(_) => Support::Native,
+            other => other,
+        }
+    }
+
+    fn not_now(self, operation: Operation, on: &Instance) -> Option<String> {
+        use Operation as O;
+        let state = on.state;
+        let changes = !matches!(operation, O::Route | O::Metrics | O::Events | O::Create);
+        if state == State::Broken && changes && operation != O::Delete {
+            return Some("its definition cannot be read".into());
+        }
+        if changes && let Some(lock) = &on.locked {
+            return Some(format!("it is locked: {lock}"));
+        }
+        if changes && matches!(state, State::Provisioning | State::Migrating) {
+            return Some(format!("it is {state}"));
+        }
+        let container = on.kind == InstanceKind::Ct;
+        let no_agent = self == Self::Vsphere && on.agent == Some(false);
+        let why = match operation {
+            O::Start if on.template => "a template is not started; clone it",
+            O::Start if state == State::Paused => "it is paused: resume it",
+            O::Start if state.is_active() => "it is on already",
+            O::Stop | O::ForceStop if !state.is_active() => "it is off already",
+            O::Stop | O::Restart if state == State::Paused => "it is paused: resume it first",
+            O::Stop | O::Restart if no_agent => "VMware Tools do not run in it",
+            O::Restart | O::Reset | O::ColdRestart if !state.is_active() => "it is off: start it",
+            O::Reset | O::Pause | O::Resume | O::SnapshotMemory
+                if self == Self::Proxmox && container =>
+            {
+                "LXC has no such thing"
+            }
+            O::SnapshotMemory if self == Self::Incus && container => {
+                "a container's memory is not kept"
+            }
+            O::SnapshotMemory if !state.is_active() => "it is off: there is no memory to keep",
+            O::SnapshotMemory if matches!(self, Self::Kubevirt | Self::Nutanix) => {
+                "snapshots here hold no memory"
+            }
+            O::Pause if state == State::Paused => "it is paused already",
+            O::Pause if state != State::Running => "it does not run",
+            O::Resume if state != State::Paused => "it is not paused",
+            O::Delete if state.is_active() => "it runs: stop it first, or add --force",
+            O::SnapshotRestore if state.is_active() => "it runs: stop it first, or add --stop",
+            O::Route if !matches!(state, State::Running) => "it does not run",
+            O::Metrics if !state.is_active() => "it does not run",
+            _ => return None,
+        };
+        Some(why.to_owned())
     }
 }
 
-fn of_kind(kind: &str, operation: Operation) -> Support {
-    let emulated = |why: &str| Support::Emulated(why.to_owned());
-    match (kind, operation) {
-        ("kubevirt", Operation::Restart) => {
-            emulated("always cold: the guest is stopped and started")
-        }
-        ("proxmox", Operation::Restart) => emulated("always cold: shutdown and start"),
-        ("qemu", Operation::Restart) => emulated("agent reboot, else shutdown and start"),
-        (_, Operation::ColdRestart) => emulated("stop, then start"),
-        ("nutanix", Operation::Pause | Operation::Resume) => {
-            Support::No("AHV has no pause; corral stop is the nearest".to_owned())
-        }
-        ("kubevirt", Operation::SnapshotMemory) => {
-            Support::No("KubeVirt snapshots never hold RAM".to_owned())
-        }
-        ("nutanix", Operation::SnapshotMemory) => {
-            Support::No("recovery points never hold RAM".to_owned())
-        }
-        ("peer", _) => Support::Relayed,
-        _ => Support::Native,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn of_row(row: &Instance, operation: Operation) -> Option<Support> {
-    let not_now = |why: &str| Some(Support::Conditional(why.to_owned()));
-    if row.state == State::Broken {
-        return Some(Support::No("its item cannot be read".to_owned()));
-    }
-    if row.template && operation == Operation::Start {
-        return Some(Support::No(
-            "it is a template: corral clone it, or unmark it first".to_owned(),
-        ));
-    }
-    match (operation, row.state) {
-        (Operation::Start, State::Paused) => not_now("it is paused: resume it"),
-        (
-            Operation::Stop
-            | Operation::ForceStop
-            | Operation::Restart
-            | Operation::Reset
-            | Operation::Pause,
-            State::Stopped,
-        ) => not_now("it is not running"),
-        (Operation::Resume, State::Running | State::Stopped) => not_now("it is not paused"),
-        (Operation::SnapshotMemory, State::Stopped) => {
-            not_now("it is not running: there is no RAM to keep")
+    #[test]
+    fn no_is_said_exactly_where_the_family_is_absent() {
+        for dialect in Dialect::ALL {
+            for operation in Operation::ALL {
+                let cell = dialect.support(operation, None);
+                let absent = !dialect.has_pause()
+                    && matches!(operation, Operation::Pause | Operation::Resume);
+                assert_eq!(!cell.is_possible(), absent, "{dialect:?} {operation}");
+                assert!(cell.reason().is_none_or(|why| why.len() > 3));
+            }
         }
-        _ => None,
     }
 }

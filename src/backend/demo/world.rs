@@ -1,142 +1,399 @@
-//! One context's guests, in memory.
+//! One simulated server: its guests, what it reports, and how it answers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use jiff::Timestamp;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
-use crate::backend::contract::Change;
-use crate::model::{Disk, Event, EventLevel, Instance, InstanceId, Nic, Snapshot, State};
+use super::calls::Recorder;
+use super::dialect::Dialect;
+use super::guest::Guest;
+use super::knobs::Knobs;
+use super::random::Random;
+use crate::backend::contract::{Change, ReadCx};
+use crate::model::{
+    ContextSpec, Error, ErrorKind, Event, EventLevel, Host, Instance, InstanceId, Inventory,
+    Problem, Result, State, shown,
+};
 
-/// One guest.
-#[derive(Clone, Debug)]
-pub struct Guest {
-    /// The row.
-    pub row: Instance,
-    /// Disks.
-    pub disks: Vec<Disk>,
-    /// NICs.
-    pub nics: Vec<Nic>,
-    /// Snapshots.
-    pub snapshots: Vec<Snapshot>,
-    /// Grows with every change: the token's other half.
-    pub revision: u64,
+/// Events kept for `recorded`.
+const KEPT_EVENTS: usize = 1000;
+/// Changes a slow watcher may lag behind before it is sent everything anew.
+const WATCH_BACKLOG: usize = 1024;
+
+/// How a server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Answers,
+    Silent,
+    Refuses,
+    Expired,
 }
 
-/// What was asked of a context, for tests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
-    /// Inventories.
-    pub inventory: u64,
-    /// Probes.
-    pub probe: u64,
-    /// Details.
-    pub detail: u64,
-    /// Metric reads.
-    pub metrics: u64,
-    /// Native calls of changes, in order.
-    pub native: Vec<String>,
-}
-
-/// The guests of one context and what happens to them.
-pub struct World {
-    guests: Mutex<IndexMap<InstanceId, Guest>>,
-    calls: Mutex<Calls>,
+/// One simulated server.
+pub(crate) struct World {
+    pub(crate) dialect: Dialect,
+    pub(crate) spec: ContextSpec,
+    pub(crate) knobs: Knobs,
+    pub(crate) mood: Mood,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) calls: Recorder,
+    inner: Mutex<Inner>,
     changes: broadcast::Sender<Change>,
-    random: Mutex<u64>,
+    /// Grows with every change: what waits for a state waits for this.
+    turn: watch::Sender<u64>,
+}
+
+struct Inner {
+    guests: IndexMap<InstanceId, Guest>,
+    problems: Vec<Problem>,
+    events: Vec<Event>,
+    random: Random,
 }
 
 impl World {
-    pub(super) fn new(guests: Vec<Guest>, seed: u64) -> Self {
-        Self {
-            guests: Mutex::new(guests.into_iter().map(|g| (g.row.id.clone(), g)).collect()),
-            calls: Mutex::new(Calls::default()),
-            // A reader that lags behind this many starts with a full list again.
-            changes: broadcast::channel(4096).0,
-            random: Mutex::new(seed | 1),
-        }
-    }
-
-    pub(super) fn guests(&self) -> MutexGuard<'_, IndexMap<InstanceId, Guest>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn changes(&self) -> broadcast::Receiver<Change> {
-        self.changes.subscribe()
-    }
-
-    /// The next pseudo-random number below `n` (xorshift: the same seed gives the same fleet).
-    pub(super) fn random(&self, n: u64) -> u64 {
-        let mut x = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        *x ^= *x << 13;
-        *x ^= *x >> 7;
-        *x ^= *x << 17;
-        *x % n.max(1)
-    }
-
-    /// Changes a guest and tells the watchers. False when it is gone.
-    pub(super) fn change(&self, id: &InstanceId, change: impl FnOnce(&mut Guest)) -> bool {
-        let mut guests = self.guests();
-        let Some(guest) = guests.get_mut(id) else {
-            return false;
+    pub(crate) fn new(
+        dialect: Dialect,
+        spec: ContextSpec,
+        knobs: Knobs,
+        mood: Mood,
+        hosts: Vec<Host>,
+        guests: Vec<Guest>,
+        problems: Vec<Problem>,
+    ) -> Self {
+        let random = Random::new(knobs.seed, &format!("world {}", spec.name));
+        let world = Self {
+            dialect,
+            mood,
+            hosts,
+            calls: Recorder::default(),
+            inner: Mutex::new(Inner {
+                guests: guests.into_iter().map(|g| (g.id().clone(), g)).collect(),
+                problems,
+                events: Vec::new(),
+                random,
+            }),
+            changes: broadcast::channel(WATCH_BACKLOG).0,
+            turn: watch::channel(0).0,
+            spec,
+            knobs,
         };
-        change(guest);
-        guest.row.observed_at = Timestamp::now();
-        let row = guest.row.clone();
-        drop(guests);
-        let _ = self.changes.send(Change::Upsert(Box::new(row)));
-        true
+        world.remember_the_past();
+        world
     }
 
-    pub(super) fn set_state(&self, id: &InstanceId, state: State) {
-        let changed = self.change(id, |guest| {
-            guest.row.state = state;
-            guest.row.native_state = Some(state.to_string());
-            guest.row.reason = None;
-            if state == State::Running {
-                guest.row.uptime_seconds.get_or_insert(0);
-            } else {
-                guest.row.usage = None;
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.knobs.clock.now()
+    }
+
+    /// Every read passes here: the delay of the line, and the ways not to answer.
+    pub(crate) async fn answer(&self, cx: &ReadCx, method: &'static str) -> Result<()> {
+        self.calls.method(method);
+        let name = self.name();
+        if cx.left().is_zero() {
+            return Err(Error::timed_out(format!("{name} did not answer in time")).in_context(name));
+        }
+        cx.within(name, async {
+            tokio::time::sleep(self.knobs.latency_of(name)).await;
+            self.connect().await?;
+            if self.lock().random.chance(self.knobs.read_failures) {
+                return Err(Error::backend(format!(
+                    "{name} failed to answer: internal error (simulated)"
+                )));
             }
-            if matches!(state, State::Stopped) {
-                guest.row.uptime_seconds = None;
+            Ok(())
+        })
+        .await
+        .map_err(|error| error.in_context(name))
+    }
+
+    /// Succeeds where the server answers at all.
+    pub(crate) async fn connect(&self) -> Result<()> {
+        let name = self.name();
+        let endpoint = self.endpoint();
+        let error = match self.mood {
+            Mood::Answers => return Ok(()),
+            Mood::Silent => {
+                let limit = self.spec.connect_timeout.unwrap_or(5);
+                tokio::time::sleep(Duration::from_secs(limit)).await;
+                Error::unreachable(format!(
+                    "{name} does not answer: no connection to {endpoint} in {limit} s"
+                ))
+                .remedy(format!("Retry: corral context test {name}"))
             }
-        });
-        if changed {
-            self.event(
-                id,
-                EventLevel::Info,
-                state.as_str(),
-                &format!("is {state} now"),
-            );
+            Mood::Refuses => Error::unreachable(format!(
+                "{name} does not answer: {endpoint} refused the connection"
+            ))
+            .remedy(format!("Retry: corral context test {name}")),
+            Mood::Expired => Error::new(
+                ErrorKind::Unauthorized,
+                format!("{name} refused the login: the session of corral@demo has expired"),
+            )
+            .remedy(format!(
+                "Log in again: corral context set {name} --secret-stdin"
+            )),
+        };
+        Err(error.in_context(name))
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        ["url", "uri"]
+            .iter()
+            .find_map(|field| self.spec.text(field))
+            .unwrap_or("this machine")
+            .to_owned()
+    }
+
+    /// Everything, as one list call gives it.
+    pub(crate) fn inventory(&self) -> Inventory {
+        let now = self.now();
+        let inner = self.lock();
+        Inventory {
+            instances: inner
+                .guests
+                .values()
+                .map(|g| g.row(self.dialect, now, self.knobs.seed))
+                .collect(),
+            hosts: self.hosts.clone(),
+            complete: true,
+            hidden: None,
+            problems: inner.problems.clone(),
+            observed_at: now,
         }
     }
 
-    pub(super) fn add(&self, guest: Guest) {
-        let row = guest.row.clone();
-        self.guests().insert(row.id.clone(), guest);
-        let _ = self.changes.send(Change::Upsert(Box::new(row)));
+    /// A copy of a guest.
+    pub(crate) fn guest(&self, id: &InstanceId) -> Option<Guest> {
+        self.lock().guests.get(id).cloned()
     }
 
-    pub(super) fn remove(&self, id: &InstanceId) {
-        self.guests().shift_remove(id);
-        let _ = self.changes.send(Change::Gone(id.clone()));
+    /// A copy of a guest that the caller knows as `on`: another incarnation is a `Conflict`.
+    /// Reading it makes its uid known, as on kinds whose list does not carry it.
+    pub(crate) fn guest_as(&self, on: &Instance) -> Result<Guest> {
+        let mut inner = self.lock();
+        let guest = inner
+            .guests
+            .get_mut(&on.id)
+            .ok_or_else(|| self.missing(&on.id))?;
+        if on.uid.as_ref().is_some_and(|uid| *uid != guest.uid) {
+            return Err(Error::conflict(format!(
+                "{} is another machine now. Nothing was done",
+                on.id
+            ))
+            .in_context(self.name()));
+        }
+        guest.uid_known = true;
+        Ok(guest.clone())
     }
 
-    pub(super) fn event(&self, id: &InstanceId, level: EventLevel, kind: &str, message: &str) {
+    pub(crate) fn learn_uid(&self, id: &InstanceId) {
+        if let Some(guest) = self.lock().guests.get_mut(id) {
+            guest.uid_known = true;
+        }
+    }
+
+    pub(crate) fn missing(&self, id: &InstanceId) -> Error {
+        Error::not_found(format!("{id} does not exist")).in_context(self.name())
+    }
+
+    pub(crate) fn taken(&self, test: impl Fn(&Guest) -> bool) -> bool {
+        self.lock().guests.values().any(test)
+    }
+
+    /// Checks the token and makes it void in one go: of two plans with it, one runs.
+    pub(crate) fn claim(&self, id: &InstanceId, token: &str) -> Result<()> {
+        let mut inner = self.lock();
+        match inner.guests.get_mut(id) {
+            Some(guest) if guest.token() == token => {
+                guest.revision += 1;
+                Ok(())
+            }
+            Some(_) => Err(Error::conflict(format!(
+                "{id} has changed since the plan was made. Nothing was done"
+            ))
+            .in_context(self.name())),
+            None => Err(Error::conflict(format!(
+                "{id} is gone since the plan was made. Nothing was done"
+            ))
+            .in_context(self.name())),
+        }
+    }
+
+    /// Changes a guest and tells the watchers; `None` when it is gone.
+    pub(crate) fn change<T>(
+        &self,
+        id: &InstanceId,
+        change: impl FnOnce(&mut Guest, Timestamp) -> T,
+    ) -> Option<T> {
+        let now = self.now();
+        let mut inner = self.lock();
+        let guest = inner.guests.get_mut(id)?;
+        let result = change(guest, now);
+        let row = guest.row(self.dialect, now, self.knobs.seed);
+        drop(inner);
+        self.tell(Change::Upsert(Box::new(row)));
+        Some(result)
+    }
+
+    pub(crate) fn insert(&self, guest: Guest) {
+        let row = guest.row(self.dialect, self.now(), self.knobs.seed);
+        self.lock().guests.insert(guest.id().clone(), guest);
+        self.tell(Change::Upsert(Box::new(row)));
+    }
+
+    pub(crate) fn remove(&self, id: &InstanceId) -> Option<Guest> {
+        let gone = self.lock().guests.shift_remove(id);
+        if gone.is_some() {
+            self.tell(Change::Gone(id.clone()));
+        }
+        gone
+    }
+
+    /// Writes an event down and tells the watchers.
+    pub(crate) fn report(&self, id: &InstanceId, level: EventLevel, kind: &str, message: &str) {
         let event = Event {
-            at: Timestamp::now(),
-            context: id.context().to_owned(),
+            at: self.now(),
+            context: self.name().to_owned(),
             instance: Some(id.clone()),
             level,
             kind: kind.to_owned(),
             message: message.to_owned(),
         };
-        let _ = self.changes.send(Change::Event(event));
+        let mut inner = self.lock();
+        if inner.events.len() >= KEPT_EVENTS {
+            inner.events.remove(0);
+        }
+        inner.events.push(event.clone());
+        drop(inner);
+        self.tell(Change::Event(event));
+    }
+
+    pub(crate) fn events(&self, id: Option<&InstanceId>) -> Vec<Event> {
+        self.lock()
+            .events
+            .iter()
+            .filter(|e| id.is_none() || e.instance.as_ref() == id)
+            .cloned()
+            .collect()
+    }
+
+    fn tell(&self, change: Change) {
+        // Nobody watching is fine.
+        let _ = self.changes.send(change);
+        self.turn.send_modify(|turn| *turn = turn.wrapping_add(1));
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Change> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until `wanted` holds of the guest (`None`: it is gone).
+    pub(crate) async fn wait_until(
+        &self,
+        id: &InstanceId,
+        wanted: impl Fn(Option<&Guest>) -> bool,
+    ) {
+        let mut turn = self.turn.subscribe();
+        loop {
+            turn.borrow_and_update();
+            if wanted(self.lock().guests.get(id)) || turn.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Some of life: `millis` as in life, a little more or less.
+    pub(crate) fn span(&self, millis: u64) -> Duration {
+        let jitter = 0.8 + 0.4 * self.lock().random.unit();
+        Duration::from_secs_f64(
+            millis as f64 / 1000.0 * jitter * f64::from(self.knobs.pace) / 100.0,
+        )
+    }
+
+    pub(crate) fn fails(&self) -> bool {
+        self.lock().random.chance(self.knobs.change_failures)
+    }
+
+    pub(crate) fn with_random<T>(&self, with: impl FnOnce(&mut Random) -> T) -> T {
+        with(&mut self.lock().random)
+    }
+
+    /// Moves a guest on after a while, unless something else has happened to it by then.
+    pub(crate) async fn later(
+        self: &Arc<Self>,
+        id: &InstanceId,
+        millis: u64,
+        finish: impl FnOnce(&mut Guest, Timestamp) + Send + 'static,
+    ) {
+        let expected = self.guest(id).map(|g| g.token());
+        let wait = self.span(millis);
+        let world = Arc::clone(self);
+        let id = id.clone();
+        let finish = move || {
+            world.change(&id, |guest, at| {
+                if Some(guest.token()) == expected {
+                    finish(guest, at);
+                }
+            });
+        };
+        if wait.is_zero() {
+            tokio::task::yield_now().await;
+            finish();
+        } else {
+            // On its own, as on a real server: it goes on when nobody waits any more.
+            tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                finish();
+            });
+        }
+    }
+
+    /// What had happened before the context was opened.
+    fn remember_the_past(&self) {
+        let now = self.now();
+        let mut inner = self.lock();
+        let mut past = Vec::new();
+        for guest in inner.guests.values() {
+            let event = |at, level, kind: &str, message: String| Event {
+                at,
+                context: self.spec.name.clone(),
+                instance: Some(guest.id().clone()),
+                level,
+                kind: kind.to_owned(),
+                message,
+            };
+            let name = shown(&guest.base.name);
+            if let Some(at) = guest.started_at {
+                past.push(event(
+                    at,
+                    EventLevel::Info,
+                    "started",
+                    format!("{name} was started"),
+                ));
+            }
+            match (guest.state(), &guest.base.reason) {
+                (State::Crashed | State::Broken, Some(why)) => {
+                    past.push(event(now, EventLevel::Error, "failed", why.clone()));
+                }
+                (State::Paused, Some(why)) => {
+                    past.push(event(now, EventLevel::Warn, "paused", why.clone()));
+                }
+                _ => {}
+            }
+        }
+        past.sort_by_key(|e| e.at);
+        let surplus = past.len().saturating_sub(KEPT_EVENTS);
+        past.drain(..surplus);
+        inner.events = past;
     }
 }
