@@ -113,6 +113,12 @@ fn named(dialect: Dialect) -> bool {
     )
 }
 
+/// The ID of an instance behind a peer: the rest of it is the ID over there.
+pub(crate) fn relayed(context: &str, path: &str, key: &str) -> InstanceId {
+    let path: Vec<&str> = path.split('/').chain([key]).collect();
+    InstanceId::relayed(context, &path)
+}
+
 impl Demo {
     /// The ID that the server gives: by name where it has names, else the next of its own keys.
     fn new_id(&self, wanted: &InstanceId, name: &str) -> InstanceId {
@@ -134,15 +140,7 @@ impl Demo {
             Dialect::Incus | Dialect::Kubevirt => {
                 InstanceId::new(context, Some(&or("default")), name)
             }
-            Dialect::Peer => format!("{context}/{}", or("lab/default"))
-                .parse::<InstanceId>()
-                .ok()
-                .and_then(|id| {
-                    format!("{id}/{}", crate::model::encode_segment(name))
-                        .parse()
-                        .ok()
-                })
-                .unwrap_or_else(|| InstanceId::new(context, None, name)),
+            Dialect::Peer => relayed(context, &or("lab/default"), name),
             Dialect::Proxmox => InstanceId::new(context, None, &next("", 100)),
             Dialect::Vsphere => InstanceId::new(context, None, &next("vm-", 1000)),
             Dialect::Virtualbox | Dialect::Xen | Dialect::Nutanix => {

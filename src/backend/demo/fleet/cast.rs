@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::super::create::relayed;
 use super::super::dialect::Dialect;
 use super::super::guest::{Guest, Temper, gib};
 use super::super::random::Random;
@@ -71,14 +72,7 @@ impl Cast {
     fn add(&mut self, namespace: Option<&str>, name: &str, kind: InstanceKind) -> Made<'_> {
         let key = self.key(name);
         let id = match (self.dialect, namespace) {
-            // The rest of a peer's ID is the ID over there.
-            (Dialect::Peer, Some(path)) => format!(
-                "{}/{path}/{}",
-                self.context,
-                crate::model::encode_segment(&key)
-            )
-            .parse()
-            .unwrap_or_else(|_| InstanceId::new(self.context, None, &key)),
+            (Dialect::Peer, Some(path)) => relayed(self.context, path, &key),
             _ => InstanceId::new(self.context, namespace, &key),
         };
         let mut guest = Guest::new(self.dialect, id, name, kind, &mut self.random, self.now);
