@@ -165,7 +165,7 @@ fn disks(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
     for (n, disk) in vm.disks.iter().enumerate() {
         if !matches!(disk.format.as_str(), "qcow2" | "raw") {
             return Err(Error::invalid(format!(
-                "{}: format {:?} is neither qcow2 nor raw",
+                "{}: format \"{}\" is neither qcow2 nor raw",
                 shown(&disk.name),
                 shown(&disk.format)
             )));
@@ -185,7 +185,7 @@ fn disks(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
             "sata" => return Err(full("SATA drives", SATA)),
             other => {
                 return Err(Error::invalid(format!(
-                    "{}: bus {:?} is none of virtio, scsi, sata",
+                    "{}: bus \"{}\" is none of virtio, scsi, sata",
                     shown(&disk.name),
                     shown(other)
                 )));
@@ -227,7 +227,7 @@ fn cdroms(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
 fn network(nic: &NicDef, n: usize, args: &mut Args) -> Result<()> {
     if nic.network != "user" {
         return Err(Error::invalid(format!(
-            "{}: network {:?} is not \"user\"",
+            "{}: network \"{}\" is not \"user\"",
             shown(&nic.name),
             shown(&nic.network)
         )));
@@ -241,7 +241,7 @@ fn network(nic: &NicDef, n: usize, args: &mut Args) -> Result<()> {
         "e1000" => "e1000",
         other => {
             return Err(Error::invalid(format!(
-                "{}: model {:?} is none of virtio, e1000e, e1000",
+                "{}: model \"{}\" is none of virtio, e1000e, e1000",
                 shown(&nic.name),
                 shown(other)
             )));

@@ -9,12 +9,12 @@ use super::create::{self, Making, Pinned};
 use super::ctx::Ctx;
 use super::remove::{self, Removing};
 use super::snapshots::{self, Snapping};
-use super::{accel, locks, process};
+use super::{accel, live, locks, process};
 use crate::backend::contract::{
     Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
 };
 use crate::link::child::{Cmd, run};
-use crate::model::{Error, Instance, Outcome, Result, shown};
+use crate::model::{Error, Instance, Outcome, Result, State, shown};
 
 /// QEMU lists its machines within milliseconds; a loaded machine needs longer.
 const ASK: Duration = Duration::from_secs(10);
@@ -94,7 +94,14 @@ fn newest_q35(help: &str) -> Option<String> {
 #[async_trait]
 impl Changes<RemoveRequest> for Remove {
     async fn prepare(&self, _: &ReadCx, on: &Instance, request: RemoveRequest) -> Result<Prepared> {
-        remove::prepare(&self.0.store, on, request)
+        let mut now = on.clone();
+        // The row may be old, and what is deleted under a running guest is gone for good.
+        if let Ok(vm) = self.0.store.load(&on.name) {
+            let live = live::look(&self.0, &vm, process::MONITOR).await;
+            let hidden = live.is_active() && !live.state.is_active();
+            now.state = if hidden { State::Running } else { live.state };
+        }
+        remove::prepare(&self.0.store, &now, request)
     }
 
     async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {

@@ -12,7 +12,7 @@ use super::accel::{self, Accel};
 use super::argv;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
-use super::{locks, ports};
+use super::{locks, ports, tpm};
 use crate::link::child::{Cmd, run};
 use crate::link::qmp::Qmp;
 use crate::link::{files, signal};
@@ -132,26 +132,13 @@ fn note(paths: &Paths, cmd: &Cmd, said: &[u8]) {
 }
 
 async fn start_tpm(ctx: &Ctx, vm: &Definition, paths: &Paths) -> Result<()> {
-    let swtpm = ctx.env.which("swtpm").ok_or_else(|| {
-        Error::not_found("swtpm is not installed, and this VM has a TPM")
-            .remedy("sudo apt install swtpm")
-    })?;
     if let Some(pid) = signal::read_pidfile(&paths.tpm_pid) {
         let ours = paths.tpm.to_string_lossy().into_owned();
         // One of a QEMU that was killed still holds the state.
         let _ = signal::kill(pid, |argv| argv.iter().any(|arg| arg.contains(&ours)));
     }
-    let _ = std::fs::remove_file(&paths.tpm);
-    let state = ctx.store.dir(&vm.name)?.join("tpm");
-    files::make_dir(&state)?;
-    let cmd = Cmd::new(swtpm)
-        .args(["socket", "--tpm2", "--terminate", "--daemon", "--tpmstate"])
-        .arg(format!("dir={}", state.display()))
-        .arg("--ctrl")
-        .arg(format!("type=unixio,path={}", paths.tpm.display()))
-        .arg("--pid")
-        .arg(format!("file={}", paths.tpm_pid.display()));
-    crate::link::child::run_ok(&cmd, MONITOR).await.map(|_| ())
+    let dir = ctx.store.dir(&vm.name)?;
+    tpm::start(&ctx.env, &dir, &paths.tpm, &paths.tpm_pid).await
 }
 
 /// The monitor of the running VM under its lock; `None` when it does not run.

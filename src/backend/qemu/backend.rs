@@ -1,0 +1,206 @@
+//! The local QEMU as a backend.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use super::ctx::{Ctx, KIND};
+use super::events::Recorded;
+use super::families::{Create, Remove, Snapshots};
+use super::metrics::Load;
+use super::pause::Pause;
+use super::power::Power;
+use super::routes::Forwards;
+use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
+use crate::backend::contract::{
+    Backend, Change, Changes, CreateRequest, Discovery, Env, Events, KindInfo, Metrics,
+    PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, SnapshotRequest, TaskCx,
+};
+use crate::model::{
+    Check, ContextSpec, Detail, Facts, Instance, InstanceId, Inventory, Kind, Operation, Outcome,
+    Result, Support,
+};
+
+/// The kind.
+pub const INFO: KindInfo = KindInfo {
+    id: "qemu",
+    title: "QEMU",
+    noun: "VM",
+    context_fields: &[],
+    create_fields: super::create::CREATE_FIELDS,
+    discover,
+    open,
+    support: support::cell,
+};
+
+/// Always there: with QEMU missing, the context says how to get it.
+fn discover(env: &Env) -> Discovery {
+    let spec = ContextSpec::new("local", KIND);
+    let absent = Ctx::new(spec.clone(), Arc::new(env.clone()))
+        .qemu()
+        .err()
+        .map(|error| {
+            (
+                "local QEMU".to_owned(),
+                error.message,
+                error.remedy.unwrap_or_default(),
+            )
+        });
+    Discovery {
+        contexts: vec![spec],
+        absent,
+    }
+}
+
+fn open(spec: ContextSpec, env: Arc<Env>) -> Result<Arc<dyn Backend>> {
+    Ok(Arc::new(Qemu::new(spec, env)))
+}
+
+/// One context of this kind.
+pub struct Qemu {
+    ctx: Arc<Ctx>,
+    power: Power,
+    pause: Pause,
+    create: Create,
+    remove: Remove,
+    snapshots: Snapshots,
+    routes: Forwards,
+    metrics: Load,
+    events: Recorded,
+}
+
+impl Qemu {
+    /// No I/O.
+    pub fn new(spec: ContextSpec, env: Arc<Env>) -> Self {
+        let ctx = Arc::new(Ctx::new(spec, env));
+        Self {
+            power: Power(Arc::clone(&ctx)),
+            pause: Pause(Arc::clone(&ctx)),
+            create: Create(Arc::clone(&ctx)),
+            remove: Remove(Arc::clone(&ctx)),
+            snapshots: Snapshots(Arc::clone(&ctx)),
+            routes: Forwards(Arc::clone(&ctx)),
+            metrics: Load::new(Arc::clone(&ctx)),
+            events: Recorded(Arc::clone(&ctx)),
+            ctx,
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for Qemu {
+    fn kind(&self) -> Kind {
+        KIND
+    }
+
+    fn support(&self, operation: Operation, on: Option<&Instance>) -> Support {
+        match on {
+            Some(vm) => support::on(operation, vm),
+            None => support::cell(operation),
+        }
+    }
+
+    async fn probe(&self, cx: &ReadCx) -> Result<Facts> {
+        let ctx = &self.ctx;
+        cx.within("QEMU", async {
+            let version = machine::version(ctx).await?;
+            let accel = accel::prove(ctx, "host").await?;
+            let uefi = firmware::find(&firmware::descriptor_dirs(&ctx.env), false);
+            let mut features = BTreeMap::new();
+            features.insert(
+                "acceleration".to_owned(),
+                format!("{}: {}", accel.word(), accel.why),
+            );
+            let found = match &uefi {
+                Ok(found) => found.code.display().to_string(),
+                Err(error) => error.message.clone(),
+            };
+            features.insert("uefi".to_owned(), found);
+            let kvm = if accel.kvm {
+                "KVM usable"
+            } else {
+                "no usable KVM (slow)"
+            };
+            let firmware = if uefi.is_ok() {
+                "UEFI firmware found"
+            } else {
+                "no UEFI firmware"
+            };
+            Ok(Facts {
+                server: Some(format!("{KIND}:{}", ctx.store.root().display())),
+                summary: Some(format!("{KIND} {version}, {kvm}, {firmware}")),
+                version: Some(version),
+                features,
+            })
+        })
+        .await
+        .map_err(|error| error.in_context(&ctx.spec.name))
+    }
+
+    async fn inventory(&self, cx: &ReadCx) -> Result<Inventory> {
+        inventory::all(&self.ctx, cx).await
+    }
+
+    async fn detail(&self, cx: &ReadCx, id: &InstanceId) -> Result<Detail> {
+        let ctx = &self.ctx;
+        let (vm, mut detail) = inventory::detail(ctx, cx, id).await?;
+        let listed = async {
+            let mut monitor =
+                process::connect_within(ctx, &vm, cx.left().min(process::MONITOR)).await?;
+            snapshots::list(ctx, &vm, monitor.as_mut()).await
+        };
+        match listed.await {
+            Ok(list) => detail.snapshots = list,
+            Err(error) => detail
+                .problems
+                .push(format!("snapshots cannot be listed: {error}")),
+        }
+        Ok(detail)
+    }
+
+    fn watch(self: Arc<Self>) -> Option<BoxStream<'static, Result<Change>>> {
+        Some(watch::start(Arc::clone(&self.ctx)))
+    }
+
+    async fn doctor(&self, cx: &ReadCx) -> Vec<Check> {
+        doctor::checks(&self.ctx, cx).await
+    }
+
+    async fn repair(&self, cx: &TaskCx, check: &str) -> Result<Outcome> {
+        doctor::repair(&self.ctx, cx, check).await
+    }
+
+    fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
+        Some(&self.power)
+    }
+
+    fn pause(&self) -> Option<&dyn Changes<PauseRequest>> {
+        Some(&self.pause)
+    }
+
+    fn create(&self) -> Option<&dyn Changes<CreateRequest>> {
+        Some(&self.create)
+    }
+
+    fn remove(&self) -> Option<&dyn Changes<RemoveRequest>> {
+        Some(&self.remove)
+    }
+
+    fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
+        Some(&self.snapshots)
+    }
+
+    fn routes(&self) -> Option<&dyn Routes> {
+        Some(&self.routes)
+    }
+
+    fn metrics(&self) -> Option<&dyn Metrics> {
+        Some(&self.metrics)
+    }
+
+    fn events(&self) -> Option<&dyn Events> {
+        Some(&self.events)
+    }
+}

@@ -1,0 +1,281 @@
+//! Every VM of this context, and everything about one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use jiff::Timestamp;
+
+use super::ctx::{Ctx, KIND};
+use super::definition::{Definition, FirmwareKind};
+use super::live::{self, Live};
+use super::proc;
+use super::process::Launch;
+use super::store::{Entry, Store};
+use crate::backend::contract::ReadCx;
+use crate::model::{
+    Bytes, Detail, Disk, Error, Host, Instance, InstanceId, InstanceKind, Inventory, Native,
+    NativeFormat, Nic, Port, Problem, Result, State, Usage,
+};
+
+/// VMs that are asked at the same time: each is a local socket, so this only bounds open files.
+const AT_ONCE: usize = 64;
+/// One VM may take this long; a hung one holds nobody up.
+const EACH: Duration = Duration::from_secs(3);
+
+/// All VMs, asked concurrently.
+///
+/// # Errors
+/// When the definitions cannot be listed.
+pub async fn all(ctx: &Arc<Ctx>, cx: &ReadCx) -> Result<Inventory> {
+    let store = ctx.store.clone();
+    let entries = tokio::task::spawn_blocking(move || store.list())
+        .await
+        .map_err(|e| Error::backend(format!("internal: {e}")))?
+        .map_err(|e| e.in_context(&ctx.spec.name))?;
+    // Something is kept back, so that slow rows become unknown before the whole read is given up.
+    let limit = EACH.min(cx.left().mul_f64(0.8));
+    let host = proc::host_name();
+    let instances: Vec<Instance> = futures::stream::iter(entries)
+        .map(|entry| row(ctx, entry, limit, &host))
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let mut inventory = Inventory::empty(Timestamp::now());
+    inventory.problems = problems(ctx, &instances);
+    inventory.instances = instances;
+    inventory.hosts = vec![Host {
+        name: host,
+        cpus: std::thread::available_parallelism()
+            .ok()
+            .and_then(|n| u32::try_from(n.get()).ok()),
+        memory_bytes: proc::memory_total(),
+        online: true,
+    }];
+    Ok(inventory)
+}
+
+fn problems(ctx: &Ctx, instances: &[Instance]) -> Vec<Problem> {
+    let broken = instances
+        .iter()
+        .filter(|row| row.state == State::Broken)
+        .map(|row| Problem {
+            instance: Some(row.id.clone()),
+            message: row.reason.clone().unwrap_or_default(),
+            remedy: None,
+        });
+    let left = super::op::leftovers(&ctx.store).unwrap_or_default();
+    broken
+        .chain(left.into_iter().map(|left| Problem {
+            instance: None,
+            message: left.message(),
+            remedy: Some("corral doctor --fix".to_owned()),
+        }))
+        .collect()
+}
+
+async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
+    match entry.definition {
+        Ok(vm) => {
+            let live = live::look(ctx, &vm, limit).await;
+            instance(ctx, &vm, &live, host)
+        }
+        Err(error) => Instance::broken(
+            ctx.id(&entry.name),
+            KIND,
+            error.to_string(),
+            Timestamp::now(),
+        ),
+    }
+}
+
+/// A VM's row.
+pub fn instance(ctx: &Ctx, vm: &Definition, live: &Live, host: &str) -> Instance {
+    let mut row = Instance::new(
+        ctx.id(&vm.name),
+        KIND,
+        InstanceKind::Vm,
+        live.state,
+        Timestamp::now(),
+    );
+    row.uid = Some(vm.uuid.to_string());
+    row.reason.clone_from(&live.reason);
+    row.native_state.clone_from(&live.native);
+    row.host = Some(host.to_owned());
+    row.cpus = Some(vm.cpus);
+    row.memory_bytes = Some(vm.memory);
+    row.disk_bytes = Some(Bytes(
+        vm.disks
+            .iter()
+            .fold(0, |sum: u64, disk| sum.saturating_add(disk.size.0)),
+    ));
+    let ports: Vec<Port> = vm
+        .nics
+        .iter()
+        .flat_map(|nic| &nic.forwards)
+        .map(|f| Port {
+            guest: f.guest,
+            host: format!("{}:{}", f.host, f.port),
+        })
+        .collect();
+    row.ports = Some(ports);
+    row.macs = Some(
+        vm.nics
+            .iter()
+            .map(|nic| nic.mac.to_ascii_lowercase())
+            .collect(),
+    );
+    row.os.clone_from(&vm.os);
+    row.tags.clone_from(&vm.tags);
+    row.template = vm.template;
+    row.autostart = Some(vm.autostart);
+    row.note.clone_from(&vm.note);
+    row.created_at = vm.created_at;
+    if let Some(stat) = live.pid.and_then(proc::Stat::read) {
+        row.uptime_seconds = Some(stat.age_seconds);
+        row.usage = Some(Usage {
+            cpu_percent: None,
+            memory_bytes: Some(stat.memory),
+        });
+    } else {
+        // Behind user networking a guest has no address of its own; a stopped one has none at all.
+        row.addresses = Some(Vec::new());
+    }
+    row
+}
+
+/// Loads one definition by ID.
+///
+/// # Errors
+/// `NotFound`, or `Invalid` for one that cannot be read.
+pub fn load(ctx: &Ctx, id: &InstanceId) -> Result<Definition> {
+    if id.namespace().is_some() {
+        return Err(Error::not_found(format!("there is no VM {id}"))
+            .remedy("IDs of this context have two parts: corral list -o name"));
+    }
+    ctx.store
+        .load(id.key())
+        .map_err(|e| e.in_context(&ctx.spec.name))
+}
+
+/// Everything about one VM but its snapshots.
+///
+/// # Errors
+/// As [`load`].
+pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definition, Detail)> {
+    let vm = load(ctx, id)?;
+    let live = live::look(ctx, &vm, EACH.min(cx.left().mul_f64(0.8))).await;
+    let paths = ctx.paths(&vm.uuid)?;
+    let mut problems = Vec::new();
+    let disks = disks(&vm, &mut problems);
+    let mut facts = vec![
+        ("Machine".to_owned(), vm.machine.clone()),
+        ("CPU model".to_owned(), vm.cpu_model.clone()),
+    ];
+    let mut pending = Vec::new();
+    if let Some(launch) = Launch::read(&paths).filter(|_| live.is_active()) {
+        let word = if launch.accel.kvm {
+            "KVM"
+        } else {
+            "TCG (slow)"
+        };
+        facts.push((
+            "Acceleration".to_owned(),
+            format!("{word}: {}", launch.accel.why),
+        ));
+        if launch.definition != Store::hash(&vm) {
+            pending.push(format!(
+                "the definition was changed since the start: corral restart --cold {id}"
+            ));
+        }
+    }
+    if let Some(pid) = live.pid {
+        facts.push(("Process".to_owned(), pid.to_string()));
+    }
+    if vm.tpm {
+        facts.push(("TPM".to_owned(), "2.0".to_owned()));
+    }
+    if vm.firmware.secure_boot {
+        facts.push(("Secure Boot".to_owned(), "on".to_owned()));
+    }
+    facts.push((
+        "Serial log".to_owned(),
+        paths.serial_log.display().to_string(),
+    ));
+    facts.push(("QEMU log".to_owned(), paths.log.display().to_string()));
+    let native = vm.to_toml().ok().map(|text| Native {
+        format: NativeFormat::Toml,
+        text,
+    });
+    let nics = vm
+        .nics
+        .iter()
+        .map(|nic| Nic {
+            name: nic.name.clone(),
+            mac: Some(nic.mac.to_ascii_lowercase()),
+            network: Some(nic.network.clone()),
+            model: Some(nic.model.clone()),
+            addresses: Vec::new(),
+        })
+        .collect();
+    let firmware = match vm.firmware.kind {
+        FirmwareKind::Uefi => "uefi",
+        FirmwareKind::Bios => "bios",
+    };
+    let detail = Detail {
+        instance: instance(ctx, &vm, &live, &proc::host_name()),
+        disks,
+        nics,
+        snapshots: Vec::new(),
+        firmware: Some(firmware.to_owned()),
+        facts,
+        pending,
+        problems,
+        native,
+    };
+    Ok((vm, detail))
+}
+
+fn disks(vm: &Definition, problems: &mut Vec<String>) -> Vec<Disk> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut out = Vec::new();
+    for disk in &vm.disks {
+        let used = match std::fs::metadata(&disk.path) {
+            Ok(meta) => Some(Bytes(meta.blocks().saturating_mul(512))),
+            Err(error) => {
+                problems.push(format!("{}: {}: {error}", disk.name, disk.path.display()));
+                None
+            }
+        };
+        out.push(Disk {
+            name: disk.name.clone(),
+            device: "disk".to_owned(),
+            bus: Some(disk.bus.clone()),
+            source: Some(disk.path.display().to_string()),
+            format: Some(disk.format.clone()),
+            size_bytes: Some(disk.size),
+            used_bytes: used,
+            backing: disk.backing.as_ref().map(|p| p.display().to_string()),
+            owned: disk.owned,
+            readonly: disk.readonly,
+        });
+    }
+    for medium in &vm.cdroms {
+        if let Some(Err(error)) = medium.path.as_ref().map(std::fs::metadata) {
+            problems.push(format!("{}: {error}", medium.name));
+        }
+        out.push(Disk {
+            name: medium.name.clone(),
+            device: "cdrom".to_owned(),
+            bus: Some("sata".to_owned()),
+            source: medium.path.as_ref().map(|p| p.display().to_string()),
+            format: Some("raw".to_owned()),
+            size_bytes: None,
+            used_bytes: None,
+            backing: None,
+            owned: false,
+            readonly: true,
+        });
+    }
+    out
+}

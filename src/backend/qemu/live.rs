@@ -1,0 +1,206 @@
+//! What one VM does right now.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::accel::boot_id;
+use super::ctx::{Ctx, Paths};
+use super::definition::Definition;
+use super::process::{self, Launch};
+use crate::link::qmp::Qmp;
+use crate::link::signal;
+use crate::model::{ErrorKind, State, shown};
+
+/// One look at a VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Live {
+    /// The state.
+    pub state: State,
+    /// Why, where the state alone does not say.
+    pub reason: Option<String>,
+    /// QEMU's own word.
+    pub native: Option<String>,
+    /// The process.
+    pub pid: Option<u32>,
+}
+
+impl Live {
+    fn new(state: State, reason: Option<String>) -> Self {
+        Self {
+            state,
+            reason,
+            native: None,
+            pid: None,
+        }
+    }
+
+    /// A process exists.
+    pub fn is_active(&self) -> bool {
+        self.pid.is_some()
+    }
+}
+
+/// Looks, within `limit`. Never fails: what cannot be known is `unknown`, with the reason.
+pub async fn look(ctx: &Ctx, vm: &Definition, limit: Duration) -> Live {
+    let paths = match ctx.paths(&vm.uuid) {
+        Ok(paths) => paths,
+        Err(error) => return Live::new(State::Unknown, Some(error.to_string())),
+    };
+    let started = std::time::Instant::now();
+    match process::connect_within(ctx, vm, limit).await {
+        Ok(Some(mut qmp)) => {
+            let left = limit.saturating_sub(started.elapsed());
+            ask(&mut qmp, left, &paths, vm).await
+        }
+        Ok(None) => absent(&paths, vm),
+        Err(error) => {
+            let mut live = Live::new(State::Unknown, Some(error.message));
+            live.pid = process::owner(&paths, vm);
+            if live.pid.is_none() && error.kind == ErrorKind::TimedOut {
+                // It ended while it was asked.
+                return absent(&paths, vm);
+            }
+            live
+        }
+    }
+}
+
+async fn ask(qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Definition) -> Live {
+    let pid = qmp.peer_pid().or_else(|| process::owner(paths, vm));
+    let status = match qmp.execute("query-status", Value::Null, limit).await {
+        Ok(status) => status,
+        Err(error) if error.kind == ErrorKind::Unreachable => return absent(paths, vm),
+        Err(error) => {
+            let mut live = Live::new(State::Unknown, Some(error.message));
+            live.pid = pid;
+            return live;
+        }
+    };
+    let Some(word) = status.get("status").and_then(Value::as_str) else {
+        let mut live = Live::new(State::Unknown, Some("QEMU names no status".to_owned()));
+        live.pid = pid;
+        return live;
+    };
+    let (state, mut reason) = state_of(word);
+    if word == "io-error" {
+        let blocks = qmp.execute("query-block", Value::Null, limit).await;
+        if let Some(which) = blocks.ok().as_ref().and_then(failed_disk) {
+            reason = Some(which);
+        }
+    }
+    Live {
+        state,
+        reason,
+        native: Some(shown(word).into_owned()),
+        pid,
+    }
+}
+
+/// What QEMU's word means.
+fn state_of(word: &str) -> (State, Option<String>) {
+    let (state, reason) = match word {
+        "running" => (State::Running, ""),
+        "paused" => (State::Paused, ""),
+        "io-error" => (State::Paused, "I/O error on a disk"),
+        "prelaunch" | "inmigrate" => (State::Starting, ""),
+        "postmigrate" | "finish-migrate" => (State::Paused, "moved away"),
+        "save-vm" => (State::Paused, "a snapshot is being taken or deleted"),
+        "restore-vm" => (
+            State::Paused,
+            "a snapshot is being restored, or could not be",
+        ),
+        "shutdown" => (State::Stopping, ""),
+        "suspended" => (State::Paused, "the guest sleeps"),
+        "watchdog" => (State::Paused, "the guest's watchdog fired"),
+        "debug" => (State::Paused, "halted by a debugger"),
+        "guest-panicked" => (State::Crashed, "the guest's kernel panicked"),
+        "internal-error" => (State::Crashed, "QEMU could not go on: internal error"),
+        other => {
+            return (
+                State::Unknown,
+                Some(format!("QEMU says \"{}\"", shown(other))),
+            );
+        }
+    };
+    let reason = (!reason.is_empty()).then(|| reason.to_owned());
+    (state, reason)
+}
+
+/// Which disk halted the guest: `I/O error on disk0: no space`.
+fn failed_disk(blocks: &Value) -> Option<String> {
+    blocks.as_array()?.iter().find_map(|block| {
+        let status = block.get("io-status")?.as_str()?;
+        let why = match status {
+            "nospace" => "no space left where its image is",
+            "failed" => "the image cannot be read or written",
+            _ => return None,
+        };
+        let device = block
+            .pointer("/inserted/node-name")
+            .or_else(|| block.get("qdev"))
+            .and_then(Value::as_str)
+            .unwrap_or("a disk");
+        Some(format!("I/O error on {}: {why}", shown(device)))
+    })
+}
+
+/// No monitor: QEMU removes its pidfile when it ends by itself, so one that stays tells of a
+/// process that did not.
+fn absent(paths: &Paths, vm: &Definition) -> Live {
+    if let Some(pid) = process::owner(paths, vm) {
+        let mut live = Live::new(
+            State::Unknown,
+            Some(format!("process {pid} runs, but its monitor is gone")),
+        );
+        live.pid = Some(pid);
+        return live;
+    }
+    if signal::read_pidfile(&paths.pid).is_none() {
+        return Live::new(State::Stopped, None);
+    }
+    match Launch::read(paths) {
+        Some(launch) if launch.boot != boot_id() => Live::new(
+            State::Stopped,
+            Some("it ran when this machine went down".to_owned()),
+        ),
+        _ => Live::new(
+            State::Crashed,
+            Some("its process was killed or crashed".to_owned()),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn words_of_qemu() {
+        assert_eq!(state_of("running"), (State::Running, None));
+        assert_eq!(state_of("io-error").0, State::Paused);
+        let (state, reason) = state_of("\u{1b}new");
+        assert_eq!(state, State::Unknown);
+        assert!(!reason.unwrap().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn req_a_full_disk_is_named() {
+        let blocks = json!([
+            null, {"io-status": 5}, {"io-status": "ok"},
+            {"io-status": "nospace", "qdev": "/x", "inserted": {"node-name": "disk0"}}
+        ]);
+        let reason = failed_disk(&blocks).unwrap();
+        assert_eq!(
+            reason,
+            "I/O error on disk0: no space left where its image is"
+        );
+        let sample: Value = serde_json::from_str(include_str!(
+            "../../../tests/fixtures/qemu/query-block.json"
+        ))
+        .unwrap();
+        assert_eq!(failed_disk(&sample["return"]), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What can be done with a VM of this context.
+
+use crate::model::{Instance, Operation, State, Support};
+
+/// The cell of the matrix.
+pub fn cell(operation: Operation) -> Support {
+    match operation {
+        Operation::Start
+        | Operation::Stop
+        | Operation::ForceStop
+        | Operation::Reset
+        | Operation::Pause
+        | Operation::Resume
+        | Operation::Create
+        | Operation::Delete
+        | Operation::Metrics
+        | Operation::Events => Support::Native,
+        Operation::Restart => Support::Emulated(
+            "by the guest agent; without one the guest is shut down and started".to_owned(),
+        ),
+        Operation::ColdRestart => Support::Emulated("shut down, then start".to_owned()),
+        Operation::SnapshotCreate
+        | Operation::SnapshotMemory
+        | Operation::SnapshotRestore
+        | Operation::SnapshotDelete => {
+            Support::Conditional("all writable disks are qcow2".to_owned())
+        }
+        Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
+    }
+}
+
+/// The cell, and what the VM's state says to it.
+pub fn on(operation: Operation, vm: &Instance) -> Support {
+    let id = &vm.id;
+    if vm.state == State::Broken {
+        return Support::Conditional(format!(
+            "its definition cannot be read: {}",
+            vm.reason.as_deref().unwrap_or("no reason known")
+        ));
+    }
+    let active = vm.state.is_active() || vm.state == State::Unknown;
+    let stopped = || Support::Conditional(format!("{id} is off; start it first"));
+    match operation {
+        Operation::Start if vm.template => Support::Conditional(format!("{id} is a template")),
+        Operation::Start if vm.state == State::Paused => {
+            Support::Conditional(format!("{id} is paused; resume it"))
+        }
+        Operation::Stop if vm.state == State::Paused => Support::Conditional(format!(
+            "{id} is paused and cannot react; resume it, or force it off"
+        )),
+        Operation::Pause
+        | Operation::Resume
+        | Operation::Reset
+        | Operation::SnapshotMemory
+        | Operation::Metrics
+            if !active =>
+        {
+            stopped()
+        }
+        Operation::Delete if vm.state.is_active() => {
+            Support::Conditional(format!("{id} runs; stop it first, or add --force"))
+        }
+        Operation::Route if vm.ports.as_ref().is_some_and(Vec::is_empty) => {
+            Support::Conditional(format!("{id} publishes no port"))
+        }
+        Operation::Start
+        | Operation::Stop
+        | Operation::ForceStop
+        | Operation::Restart
+        | Operation::Reset
+        | Operation::ColdRestart
+        | Operation::Pause
+        | Operation::Resume
+        | Operation::Create
+        | Operation::Delete
+        | Operation::SnapshotCreate
+        | Operation::SnapshotMemory
+        | Operation::SnapshotRestore
+        | Operation::SnapshotDelete
+        | Operation::Route
+        | Operation::Metrics
+        | Operation::Events => match cell(operation) {
+            // The condition is looked at by `prepare`; the state does not speak against it.
+            Support::Conditional(_) => Support::Native,
+            other => other,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::super::ctx::KIND;
+    use super::*;
+    use crate::model::{InstanceId, InstanceKind};
+
+    #[test]
+    fn every_no_has_a_reason_and_states_speak() {
+        let id = InstanceId::new("local", None, "web");
+        for state in State::ALL {
+            let vm = Instance::new(
+                id.clone(),
+                KIND,
+                InstanceKind::Vm,
+                state,
+                Timestamp::UNIX_EPOCH,
+            );
+            for operation in Operation::ALL {
+                let support = on(operation, &vm);
+                assert!(support.is_ready() || support.reason().is_some_and(|r| !r.is_empty()));
+            }
+        }
+        let paused = Instance::new(
+            id,
+            KIND,
+            InstanceKind::Vm,
+            State::Paused,
+            Timestamp::UNIX_EPOCH,
+        );
+        let start = on(Operation::Start, &paused);
+        assert!(start.reason().is_some_and(|r| r.contains("resume it")));
+    }
+}
