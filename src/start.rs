@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use corral::action::fleet_api::{Fleet, FleetOptions, Member};
@@ -132,6 +131,11 @@ fn dirs() -> Result<Dirs> {
     })
 }
 
+/// Folders that are not there and cannot be made: the simulated fleet neither reads nor writes.
+fn nowhere() -> Dirs {
+    Dirs::under(std::path::Path::new("/proc/self/corral"))
+}
+
 fn environment(vars: &BTreeMap<String, String>, dirs: Dirs) -> Env {
     let path = vars.get("PATH").map_or("", String::as_str);
     Env {
@@ -158,8 +162,8 @@ async fn front(
     let globals = &invocation.globals;
     let row = invocation.row;
     let follows = row.is_some_and(|row| matches!(row.shape(&invocation.action), Run::Follow(_)));
-    let env = Arc::new(environment(&vars, dirs));
     let demo = globals.demo.is_some();
+    let env = Arc::new(environment(&vars, if demo { nowhere() } else { dirs }));
     let loaded = configuration(globals, &vars, &env);
     if !demo && !full_screen && row.is_some_and(|row| !row.name.starts_with("config")) {
         for problem in &loaded.problems {
@@ -226,10 +230,8 @@ fn configuration(globals: &Globals, vars: &BTreeMap<String, String>, env: &Env) 
     }
     let nothing = BTreeMap::new();
     let in_memory = globals.demo.is_some();
-    // The simulated fleet reads no file of the user: a path below no folder is never there.
-    let nowhere = Dirs::under(&PathBuf::from("/dev/null/corral"));
     load(&LoadInput {
-        dirs: if in_memory { &nowhere } else { &env.dirs },
+        dirs: &env.dirs,
         file: globals
             .config
             .as_ref()

@@ -1,0 +1,97 @@
+use super::harness::Home;
+
+#[test]
+fn a_dry_run_shows_the_plan_and_does_nothing() {
+    let home = Home::new();
+    let output = home.demo(&["stop", "local/web", "--dry-run"]).plain();
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(
+        output.out.contains("= corral stop local/web"),
+        "{}",
+        output.out
+    );
+    assert!(output.out.contains("context local"), "{}", output.out);
+}
+
+#[test]
+fn an_explicit_target_needs_no_yes() {
+    let output = Home::new().demo(&["stop", "local/web"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.out.starts_with("local/web: "), "{}", output.out);
+}
+
+#[test]
+fn req_13_nothing_is_deleted_without_the_name() {
+    let home = Home::new();
+    let refused = home.demo(&["delete", "local/sandbox"]).plain();
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert!(refused.err.contains("--confirm sandbox"), "{}", refused.err);
+    let yes = home.demo(&["delete", "local/sandbox", "-y"]);
+    assert_eq!(yes.code, 6, "-y is no answer to a name: {}", yes.err);
+    let wrong = home.demo(&["delete", "local/sandbox", "--confirm", "web"]);
+    assert_eq!(wrong.code, 6, "{}", wrong.err);
+    let right = home.demo(&["delete", "local/sandbox", "--confirm", "sandbox"]);
+    assert_eq!(right.code, 0, "{}", right.err);
+}
+
+#[test]
+fn req_14_a_refusal_shows_backend_context_name_and_id() {
+    let output = Home::new().demo(&["delete", "pve/107"]);
+    assert_eq!(output.code, 6);
+    for part in ["pve/107", "context pve", "backup"] {
+        assert!(output.err.contains(part), "{part}: {}", output.err);
+    }
+}
+
+#[test]
+fn req_12_readonly_refuses_every_change() {
+    let home = Home::new();
+    for words in [
+        &["start", "local/sandbox"][..],
+        &["stop", "local/web"][..],
+        &["restart", "local/web"][..],
+        &["pause", "local/web"][..],
+        &["delete", "local/sandbox", "--confirm", "sandbox"][..],
+        &["snapshot", "create", "local/web", "--name", "s"][..],
+        &["create", "new", "--context", "local"][..],
+    ] {
+        let mut all = vec!["--readonly"];
+        all.extend(words);
+        let output = home.demo(&all);
+        assert_eq!(output.code, 6, "{words:?}: {}", output.err);
+        assert!(
+            output.err.contains("--readonly"),
+            "{words:?}: {}",
+            output.err
+        );
+    }
+}
+
+#[test]
+fn bulk_asks_for_verb_and_number() {
+    let home = Home::new();
+    let asked = home
+        .demo(&["stop", "--filter", "state:running context:pve"])
+        .plain();
+    assert_eq!(asked.code, 6, "{}", asked.err);
+    assert!(asked.err.contains("Nothing was done"), "{}", asked.err);
+    let none = home.demo(&["stop", "--filter", "name:no-such-thing", "-y"]);
+    assert_eq!(none.code, 5, "{}", none.err);
+}
+
+#[test]
+fn a_glob_is_refused_while_a_context_is_silent() {
+    let output = Home::new().run(&["--headless", "--demo", "stop", "*/ci", "-y"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+}
+
+#[test]
+fn already_as_wanted_is_success() {
+    let output = Home::new().demo(&["stop", "local/sandbox", "-o", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    let json = output.json();
+    assert_eq!(
+        json["task"]["targets"][0]["result"]["changed"], false,
+        "{json}"
+    );
+}

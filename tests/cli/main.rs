@@ -1,0 +1,9 @@
+//! What a user of the command line sees: argv in, standard output, standard error and exit code out.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod changes;
+mod harness;
+mod reading;
+mod secrets;
+mod usage;

@@ -1,0 +1,91 @@
+use corral::action::rows;
+
+use super::harness::Home;
+
+#[test]
+fn every_verb_has_help() {
+    let home = Home::new();
+    for row in rows() {
+        let mut words: Vec<&str> = row.name.split(' ').collect();
+        words.push("--help");
+        let output = home.run(&words).plain();
+        assert_eq!(output.code, 0, "{}", row.name);
+        assert!(
+            output.out.contains(row.summary),
+            "{}: {}",
+            row.name,
+            output.out
+        );
+    }
+}
+
+#[test]
+fn what_is_misspelt_gets_the_nearest_word() {
+    let home = Home::new();
+    for (words, near) in [
+        (&["lst"][..], "list"),
+        (&["snapshot", "creat"][..], "create"),
+        (&["list", "--fliter", "x"][..], "--filter"),
+        (&["list", "-o", "jsn", "--demo"][..], "json"),
+    ] {
+        let output = home.run(words).plain();
+        assert_eq!(output.code, 2, "{words:?}");
+        assert!(output.err.contains(near), "{words:?}: {}", output.err);
+        assert_eq!(output.out, "");
+    }
+}
+
+#[test]
+fn words_with_two_meanings_run_nothing() {
+    let home = Home::new();
+    for (word, choices) in [
+        ("suspend", ["pause", "hibernate"]),
+        ("destroy", ["stop --force", "delete"]),
+        ("poweroff", ["corral stop", "--force"]),
+        ("kill", ["stop --force", "cancel"]),
+    ] {
+        let output = home.run(&[word, "local/web"]);
+        assert_eq!(output.code, 2);
+        for choice in choices {
+            assert!(output.err.contains(choice), "{word}: {}", output.err);
+        }
+    }
+}
+
+#[test]
+fn req_29_no_terminal_is_one_line_and_two() {
+    let output = Home::new().run(&[]).plain();
+    assert_eq!(output.code, 2);
+    assert_eq!(output.err.lines().count(), 1, "{}", output.err);
+    assert_eq!(output.out, "");
+}
+
+#[test]
+fn req_07_completion_touches_nothing() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let output = home.run(&["completion", shell]);
+        assert_eq!(output.code, 0);
+        assert!(output.out.contains("__complete"));
+    }
+    assert_eq!(home.run(&["completion", "tcsh"]).code, 2);
+    let output = home.run(&["__complete", "st"]);
+    assert!(
+        output.out.contains("stop\t") && output.out.contains("start\t"),
+        "{}",
+        output.out
+    );
+    assert_eq!(home.files(), Vec::<String>::new());
+}
+
+#[test]
+fn man_page_names_every_verb() {
+    let page = Home::new().run(&["man"]).out;
+    for row in rows() {
+        assert!(
+            page.contains(&format!("corral {}", row.name)),
+            "{}",
+            row.name
+        );
+    }
+}
