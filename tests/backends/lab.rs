@@ -1,0 +1,217 @@
+//! What the tests of real VMs share: the guest, a context in a folder of its own, tasks.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use corral::backend::contract::{
+    Changes, CreateRequest, DiskSource, Env, Firmware, NoAsker, Permit, PermitRequest, Prepared,
+    ReadCx, TaskCx,
+};
+use corral::backend::qemu::ctx::{Ctx, KIND};
+use corral::backend::qemu::process;
+use corral::model::{
+    Bytes, Consent, ContextSpec, Dirs, Error, Gate, Instance, InstanceId, InstanceKind, Outcome,
+    Result, State, Support,
+};
+use tokio_util::sync::CancellationToken;
+
+/// The guest's disk; `None` (and a line that says so) where it was not built and CI did not ask.
+pub fn guest() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dir = std::env::var_os("CORRAL_LAB_GUEST")
+        .map_or_else(|| root.join("target/lab/guest"), PathBuf::from);
+    let disk = dir.join("guest.qcow2");
+    if !disk.exists() && std::env::var_os("CI").is_some() {
+        let built = Command::new(root.join("tests/lab/guest-image.sh"))
+            .arg(&dir)
+            .status()
+            .unwrap();
+        assert!(built.success(), "tests/lab/guest-image.sh failed");
+    }
+    if disk.exists() {
+        return Some(disk);
+    }
+    eprintln!("skipped: no guest; build it: tests/lab/guest-image.sh");
+    None
+}
+
+/// A context that no other test sees. Its VMs end with it.
+pub struct Lab {
+    pub ctx: Arc<Ctx>,
+    pub root: tempfile::TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        let root = tempfile::Builder::new().prefix("cl").tempdir().unwrap();
+        let env = Env {
+            dirs: Dirs::under(root.path()),
+            path: std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect(),
+            vars: std::collections::BTreeMap::new(),
+            home: root.path().to_owned(),
+        };
+        let ctx = Arc::new(Ctx::new(ContextSpec::new("local", KIND), Arc::new(env)));
+        Self { ctx, root }
+    }
+
+    pub fn instance(&self, name: &str, state: State) -> Instance {
+        let id = InstanceId::new("local", None, name);
+        Instance::new(id, KIND, InstanceKind::Vm, state, jiff::Timestamp::now())
+    }
+
+    pub async fn prepare<R: Send + Sync + 'static>(
+        &self,
+        family: &dyn Changes<R>,
+        on: &Instance,
+        request: R,
+    ) -> Prepared {
+        family
+            .prepare(&ReadCx::quiet(Duration::from_secs(60)), on, request)
+            .await
+            .unwrap()
+    }
+
+    /// Prepares and runs; the first refusal is an error.
+    pub async fn change<R: Send + Sync + 'static>(
+        &self,
+        family: &dyn Changes<R>,
+        on: &Instance,
+        request: R,
+    ) -> Result<Outcome> {
+        let prepared = self.prepare(family, on, request).await;
+        if let Some(refusal) = prepared.refusals.first() {
+            let mut error = Error::refused(refusal.message.clone());
+            error.remedy.clone_from(&refusal.remedy);
+            return Err(error);
+        }
+        if prepared.unchanged {
+            return Ok(Outcome::unchanged(prepared.notes.join(" ")));
+        }
+        family.run(&task(&on.id), prepared).await
+    }
+
+    /// Waits for a text on the serial line, from byte `from`; gives the length of the log then.
+    pub async fn serial(&self, name: &str, text: &str, from: usize) -> usize {
+        let vm = self.ctx.store.load(name).unwrap();
+        let log = self.ctx.paths(&vm.uuid).unwrap().serial_log;
+        let until = Instant::now() + Duration::from_secs(300);
+        loop {
+            let bytes = std::fs::read(&log).unwrap_or_default();
+            let seen = String::from_utf8_lossy(bytes.get(from..).unwrap_or_default()).into_owned();
+            if seen.contains(text) {
+                return bytes.len();
+            }
+            assert!(
+                Instant::now() < until,
+                "no {text:?} on the serial line:\n{seen}"
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Types a line at the serial console.
+    pub async fn types(&self, name: &str, line: &str) {
+        use tokio::io::AsyncWriteExt as _;
+        let vm = self.ctx.store.load(name).unwrap();
+        let path = self.ctx.paths(&vm.uuid).unwrap().serial;
+        let mut socket = tokio::net::UnixStream::connect(path).await.unwrap();
+        socket
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
+        // The line must reach the guest before the socket is closed.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+
+    pub async fn login(&self, name: &str, from: usize) -> usize {
+        let at = self.serial(name, "login:", from).await;
+        self.types(name, "root").await;
+        let at = self.serial(name, "Password:", at).await;
+        self.types(name, "corral-test").await;
+        self.serial(name, ":~# ", at).await
+    }
+
+    /// Runs a command in a logged-in guest and waits for its end.
+    pub async fn shell(&self, name: &str, command: &str, from: usize) -> (String, usize) {
+        self.types(name, &format!("{command}; echo 'en''d'")).await;
+        let to = self.serial(name, "\nend", from).await;
+        let vm = self.ctx.store.load(name).unwrap();
+        let bytes = std::fs::read(self.ctx.paths(&vm.uuid).unwrap().serial_log).unwrap();
+        (String::from_utf8_lossy(&bytes[from..to]).into_owned(), to)
+    }
+
+    pub async fn power_off(&self, name: &str) {
+        let vm = self.ctx.store.load(name).unwrap();
+        let monitor = process::connect(&self.ctx, &vm).await.unwrap();
+        corral::backend::qemu::snapshots::power_off(&self.ctx, &vm, monitor)
+            .await
+            .unwrap();
+    }
+}
+
+impl Drop for Lab {
+    /// Ends what a failed test left: only processes that say this folder in their command line.
+    fn drop(&mut self) {
+        let mark = self.root.path().to_string_lossy().into_owned();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|n| n.parse::<i32>().ok())
+            else {
+                continue;
+            };
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line);
+            if (line.starts_with("qemu") || line.contains("/qemu-") || line.contains("swtpm"))
+                && line.contains(&mark)
+                && let Some(pid) = rustix::process::Pid::from_raw(pid)
+            {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+pub fn task(id: &InstanceId) -> TaskCx {
+    let permit = Permit::issue(&PermitRequest {
+        readonly: None,
+        gate: &Gate::Free,
+        consent: &Consent::default(),
+        support: &Support::Native,
+        command: "corral",
+    })
+    .unwrap();
+    let (events, _) = tokio::sync::mpsc::unbounded_channel();
+    TaskCx::new(
+        permit,
+        id.clone(),
+        events,
+        CancellationToken::new(),
+        Arc::new(NoAsker),
+        None,
+    )
+}
+
+pub fn request(name: &str, source: DiskSource, firmware: Firmware) -> CreateRequest {
+    CreateRequest {
+        name: name.to_owned(),
+        cpus: 1,
+        memory: Bytes::mib(256),
+        disk_size: None,
+        source,
+        cdroms: Vec::new(),
+        firmware: Some(firmware),
+        os: None,
+        tpm: false,
+        secure_boot: false,
+        cloud_init: None,
+        publish: Vec::new(),
+        tags: Vec::new(),
+        note: None,
+        start: false,
+        set: Vec::new(),
+    }
+}

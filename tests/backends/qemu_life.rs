@@ -1,0 +1,585 @@
+//! Making, snapshotting and deleting real VMs.
+
+mod lab;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use corral::backend::contract::{
+    CloudInit, CreateRequest, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
+};
+use corral::backend::qemu::families::{Create, Remove, Snapshots};
+use corral::backend::qemu::op::{self, Change, Phase};
+use corral::backend::qemu::recover::recover;
+use corral::backend::qemu::{process, snapshots};
+use corral::model::{Bytes, Consistency, Snapshot, State};
+use lab::{Lab, guest, request, task};
+
+const DELETE: RemoveRequest = RemoveRequest {
+    keep_disks: false,
+    force: false,
+};
+
+fn take(name: &str, memory: bool) -> SnapshotRequest {
+    SnapshotRequest::Create {
+        name: name.into(),
+        note: None,
+        memory,
+    }
+}
+
+fn restore(name: &str, stop: bool, start: bool) -> SnapshotRequest {
+    SnapshotRequest::Restore {
+        name: name.into(),
+        stop,
+        start,
+        keep_present: None,
+    }
+}
+
+async fn list(lab: &Lab, name: &str) -> Vec<Snapshot> {
+    let vm = lab.ctx.store.load(name).unwrap();
+    let mut monitor = process::connect(&lab.ctx, &vm).await.unwrap();
+    snapshots::list(&lab.ctx, &vm, monitor.as_mut())
+        .await
+        .unwrap()
+}
+
+fn qemu_img(args: &[&str]) -> String {
+    let output = Command::new("qemu-img").args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn has_qemu() -> bool {
+    let there = Command::new("qemu-img").arg("--version").output().is_ok()
+        && Command::new("qemu-system-x86_64")
+            .arg("--version")
+            .output()
+            .is_ok();
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "QEMU is not installed");
+        eprintln!("skipped: no QEMU; apt install qemu-system-x86 qemu-utils ovmf");
+    }
+    there
+}
+
+fn small_image(dir: &Path) -> PathBuf {
+    let raw = dir.join("small.raw");
+    let mut content = vec![0; 4 << 20];
+    content[510..512].copy_from_slice(&[0x55, 0xaa]);
+    content[1 << 20..2 << 20].fill(7);
+    fs::write(&raw, content).unwrap();
+    let image = dir.join("small image.qcow2");
+    qemu_img(&[
+        "convert",
+        "-f",
+        "raw",
+        "-O",
+        "qcow2",
+        raw.to_str().unwrap(),
+        image.to_str().unwrap(),
+    ]);
+    image
+}
+
+fn copy_of(path: &Path) -> DiskSource {
+    DiskSource::Copy(path.to_str().unwrap().to_owned())
+}
+
+async fn make(lab: &Lab, request: CreateRequest) -> corral::model::Result<corral::model::Outcome> {
+    let on = lab.instance(&request.name, State::Provisioning);
+    lab.change(&Create(lab.ctx.clone()), &on, request).await
+}
+
+async fn whole_life(firmware: Firmware) {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let family = Snapshots(lab.ctx.clone());
+    let mut wanted = request("my vm", copy_of(&image), firmware);
+    wanted.start = true;
+    let made = make(&lab, wanted).await.unwrap();
+    assert_eq!(made.id.unwrap().to_string(), "local/my%20vm");
+    let running = lab.instance("my vm", State::Running);
+    let stopped = lab.instance("my vm", State::Stopped);
+    let at = lab.login("my vm", 0).await;
+    let (_, at) = lab
+        .shell(
+            "my vm",
+            "echo one > /data/state; echo ram > /tmp/ram; sync",
+            at,
+        )
+        .await;
+
+    let outcome = lab
+        .change(&family, &running, take("with ram", true))
+        .await
+        .unwrap();
+    assert_eq!(outcome.consistency, Some(Consistency::Memory));
+    let outcome = lab
+        .change(&family, &running, take("disk", false))
+        .await
+        .unwrap();
+    assert_eq!(outcome.consistency, Some(Consistency::Crash));
+    let twice = lab
+        .change(&family, &running, take("disk", false))
+        .await
+        .unwrap_err();
+    assert!(twice.message.contains("already a snapshot"), "{twice}");
+    let (_, _) = lab
+        .shell(
+            "my vm",
+            "echo two > /data/state; echo x > /tmp/ram; sync",
+            at,
+        )
+        .await;
+
+    let refused = lab
+        .change(&family, &running, restore("disk", false, false))
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("stop it first: corral stop local/my%20vm"),
+        "{refused}"
+    );
+    let seen = list(&lab, "my vm").await;
+    let kinds: Vec<_> = seen
+        .iter()
+        .map(|s| (s.name.as_str(), s.consistency, s.parent.as_deref()))
+        .collect();
+    assert!(
+        kinds.contains(&("with ram", Some(Consistency::Memory), None)),
+        "{kinds:?}"
+    );
+    assert!(
+        kinds.contains(&("disk", Some(Consistency::Crash), Some("with ram"))),
+        "{kinds:?}"
+    );
+
+    // Back to the one with RAM: the shell is still logged in, and RAM and disk are as they were.
+    let log = |lab: &Lab| {
+        let vm = lab.ctx.store.load("my vm").unwrap();
+        fs::metadata(lab.ctx.paths(&vm.uuid).unwrap().serial_log)
+            .unwrap()
+            .len() as usize
+    };
+    lab.change(&family, &running, restore("with ram", true, true))
+        .await
+        .unwrap();
+    let (said, _) = lab
+        .shell("my vm", "cat /tmp/ram /data/state", log(&lab))
+        .await;
+    assert!(said.contains("ram\r\none"), "{said}");
+
+    lab.power_off("my vm").await;
+    let outcome = lab
+        .change(&family, &stopped, take("off", false))
+        .await
+        .unwrap();
+    assert_eq!(outcome.consistency, Some(Consistency::Offline));
+    let nothing = lab
+        .change(&family, &stopped, take("ram", true))
+        .await
+        .unwrap_err();
+    assert!(nothing.message.contains("no RAM"), "{nothing}");
+    lab.change(&family, &stopped, restore("disk", false, false))
+        .await
+        .unwrap();
+    let vm = lab.ctx.store.load("my vm").unwrap();
+    for (_, path) in vm.snapshot_nodes() {
+        let text = qemu_img(&["snapshot", "-l", path.to_str().unwrap()]);
+        for tag in ["with ram", "disk", "off"] {
+            assert!(text.contains(tag), "{tag} in {text}");
+        }
+        qemu_img(&["check", "-q", path.to_str().unwrap()]);
+    }
+    assert_eq!(
+        vm.snapshot_nodes().len(),
+        if firmware == Firmware::Uefi { 2 } else { 1 }
+    );
+    for (name, changed) in [("disk", true), ("disk", false), ("off", true)] {
+        let outcome = lab
+            .change(
+                &family,
+                &stopped,
+                SnapshotRequest::Delete { name: name.into() },
+            )
+            .await
+            .unwrap();
+        assert_eq!(outcome.changed, changed);
+    }
+    let left: Vec<_> = list(&lab, "my vm")
+        .await
+        .into_iter()
+        .map(|s| s.name)
+        .collect();
+    assert_eq!(left, ["with ram"]);
+
+    let remove = Remove(lab.ctx.clone());
+    lab.change(&remove, &stopped, DELETE).await.unwrap();
+    assert_eq!(fs::read_dir(lab.ctx.store.root()).unwrap().count(), 0);
+    assert!(image.exists());
+    assert!(!lab.change(&remove, &stopped, DELETE).await.unwrap().changed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_life_with_bios() {
+    whole_life(Firmware::Bios).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whole_life_with_uefi() {
+    whole_life(Firmware::Uefi).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_17_a_running_vm_is_deleted_with_force_alone() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let mut wanted = request(
+        "web",
+        DiskSource::Backed(image.to_str().unwrap().into()),
+        Firmware::Bios,
+    );
+    wanted.start = true;
+    wanted.cloud_init = Some(CloudInit {
+        hostname: Some("seeded".into()),
+        ..CloudInit::default()
+    });
+    make(&lab, wanted).await.unwrap();
+    // The guest takes its host name from the seed, late in its boot.
+    let at = lab.login("web", 0).await;
+    let (said, _) = lab.shell("web", "for i in 1 2 3 4 5 6 7 8 9; do hostname | grep -q seeded && break; sleep 1; done; hostname", at).await;
+    assert!(said.contains("\nseeded"), "{said}");
+    let remove = Remove(lab.ctx.clone());
+    let on = lab.instance("web", State::Running);
+    let refused = lab.change(&remove, &on, DELETE).await.unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("Stop it first: corral stop local/web"),
+        "{refused}"
+    );
+    lab.change(
+        &remove,
+        &on,
+        RemoveRequest {
+            force: true,
+            ..DELETE
+        },
+    )
+    .await
+    .unwrap();
+    assert!(image.exists() && !lab.ctx.store.dir("web").unwrap().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_an_image_is_refused_in_one_message_with_a_remedy() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let dir = lab.root.path();
+    let good = small_image(dir);
+    let corrupt = dir.join("corrupt.qcow2");
+    let mut bytes = fs::read(&good).unwrap();
+    bytes[40..44].copy_from_slice(b"xxxx");
+    fs::write(&corrupt, bytes).unwrap();
+    let overlay = dir.join("overlay.qcow2");
+    let base = dir.join("base.qcow2");
+    fs::copy(&good, &base).unwrap();
+    qemu_img(&[
+        "create",
+        "-q",
+        "-f",
+        "qcow2",
+        "-F",
+        "qcow2",
+        "-b",
+        base.to_str().unwrap(),
+        overlay.to_str().unwrap(),
+    ]);
+    fs::remove_file(&base).unwrap();
+    fs::write(dir.join("text.qcow2"), "no image at all").unwrap();
+    for (file, wanted) in [
+        ("missing.qcow2", "there is no file"),
+        ("corrupt.qcow2", "is corrupt"),
+        ("overlay.qcow2", "which is gone"),
+        ("text.qcow2", "no disk image"),
+        (".", "is a folder"),
+    ] {
+        let prepared = lab
+            .prepare(
+                &Create(lab.ctx.clone()),
+                &lab.instance("x", State::Provisioning),
+                request("x", copy_of(&dir.join(file)), Firmware::Bios),
+            )
+            .await;
+        let [refusal] = prepared.refusals.as_slice() else {
+            panic!("{file}: {:?}", prepared.refusals)
+        };
+        assert!(
+            refusal.message.contains(wanted) && refusal.remedy.is_some(),
+            "{file}: {refusal:?}"
+        );
+    }
+    assert!(!lab.ctx.store.dir("x").unwrap().exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_a_guest_writes_is_in_use() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let mut first = request(
+        "first",
+        DiskSource::Backed(image.to_str().unwrap().into()),
+        Firmware::Bios,
+    );
+    first.start = true;
+    make(&lab, first).await.unwrap();
+    let disk = lab.ctx.store.load("first").unwrap().disks[0].path.clone();
+    let error = make(&lab, request("second", copy_of(&disk), Firmware::Bios))
+        .await
+        .unwrap_err();
+    assert!(
+        error.message.contains("is in use by another program"),
+        "{error}"
+    );
+    lab.power_off("first").await;
+    let error = make(
+        &lab,
+        request(
+            "third",
+            DiskSource::Backed(disk.to_str().unwrap().into()),
+            Firmware::Bios,
+        ),
+    )
+    .await
+    .unwrap_err();
+    assert!(error.message.contains("is a disk of first"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_40_odd_names_and_names_that_are_taken() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for name in ["web", "my vm", "🐄", "a/b", "web@x", "-rf", "..", "a,b"] {
+        let mut wanted = request(name, DiskSource::Blank, Firmware::Uefi);
+        wanted.disk_size = Some(Bytes::mib(8));
+        make(&lab, wanted).await.unwrap();
+        let vm = lab.ctx.store.load(name).unwrap();
+        assert_eq!((vm.name.as_str(), vm.disks[0].size), (name, Bytes::mib(8)));
+        assert!(vm.machine.starts_with("pc-q35-") && vm.nics[0].forwards[0].port > 0);
+    }
+    assert_eq!(lab.ctx.store.list().unwrap().len(), 8);
+    let ports: std::collections::BTreeSet<u16> = lab
+        .ctx
+        .store
+        .list()
+        .unwrap()
+        .into_iter()
+        .map(|e| e.definition.unwrap().nics[0].forwards[0].port)
+        .collect();
+    assert_eq!(ports.len(), 8);
+    let error = make(&lab, request("web", DiskSource::Blank, Firmware::Bios))
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("already a VM"), "{error}");
+    for name in ["", "a\u{1b}[2J", &"n".repeat(300)] {
+        assert!(
+            make(&lab, request(name, DiskSource::Blank, Firmware::Bios))
+                .await
+                .is_err()
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disks_only_grow_and_windows_gets_what_it_has_drivers_for() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let image = small_image(lab.root.path());
+    let mut wanted = request("small", copy_of(&image), Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(2));
+    let error = make(&lab, wanted.clone()).await.unwrap_err();
+    assert!(error.message.contains("too small"), "{error}");
+    wanted.disk_size = Some(Bytes::mib(64));
+    wanted.os = Some("windows".into());
+    wanted.firmware = None;
+    make(&lab, wanted).await.unwrap();
+    let vm = lab.ctx.store.load("small").unwrap();
+    assert_eq!(
+        (vm.disks[0].bus.as_str(), vm.nics[0].model.as_str()),
+        ("sata", "e1000e")
+    );
+    assert!(!vm.firmware.secure_boot && vm.firmware.vars.unwrap().exists());
+    assert!(qemu_img(&["info", vm.disks[0].path.to_str().unwrap()]).contains("64 MiB"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fills_up_leaves_nothing() {
+    if !has_qemu() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root for a file system of its own size");
+        return;
+    }
+    let lab = Lab::new();
+    let image = small_image(lab.root.path());
+    let data = lab.ctx.env.dirs.data.clone();
+    fs::create_dir_all(&data).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=700k", "tmpfs"])
+        .arg(&data)
+        .status()
+        .unwrap();
+    if !mounted.success() {
+        eprintln!("skipped: cannot mount a tmpfs here");
+        return;
+    }
+    let on = lab.instance("x", State::Provisioning);
+    // Too full from the start: refused by the plan.
+    let family = Create(lab.ctx.clone());
+    let early = lab
+        .change(&family, &on, request("x", copy_of(&image), Firmware::Bios))
+        .await;
+    // Full in the middle: room when it was planned, none when it ran.
+    Command::new("mount")
+        .args(["-o", "remount,size=40m"])
+        .arg(&data)
+        .status()
+        .unwrap();
+    let prepared = lab
+        .prepare(&family, &on, request("x", copy_of(&image), Firmware::Bios))
+        .await;
+    Command::new("mount")
+        .args(["-o", "remount,size=700k"])
+        .arg(&data)
+        .status()
+        .unwrap();
+    use corral::backend::contract::Changes as _;
+    let late = family.run(&task(&on.id), prepared).await;
+    let left = fs::read_dir(lab.ctx.store.root()).map_or(0, Iterator::count);
+    Command::new("umount").arg(&data).status().unwrap();
+    let early = early.unwrap_err();
+    assert!(early.message.contains("not enough space in"), "{early}");
+    let late = late.unwrap_err();
+    assert!(
+        late.message.contains("no space left") && late.message.ends_with("Nothing was created"),
+        "{late}"
+    );
+    assert_eq!(left, 0);
+}
+
+/// Leaves what a corral killed in this phase would have left.
+fn killed(dir: &Path, change: Change, phase: Phase) {
+    let op = op::Op {
+        change,
+        phase,
+        pid: u32::MAX - 1,
+        pid_start: 1,
+        at: jiff::Timestamp::now(),
+    };
+    fs::write(dir.join(op::FILE), serde_json::to_vec(&op).unwrap()).unwrap();
+}
+
+async fn mend(lab: &Lab) -> Vec<String> {
+    let mut said = Vec::new();
+    for left in op::leftovers(&lab.ctx.store).unwrap() {
+        said.push(recover(&lab.ctx, &left).await.unwrap().message.unwrap());
+    }
+    assert!(op::leftovers(&lab.ctx.store).unwrap().is_empty());
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_every_phase_nothing_is_lost_or_half_made() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let store = &lab.ctx.store;
+    // Create: before the definition it is rolled back, after it completed.
+    for phase in [Phase::Begun, Phase::Working] {
+        let dir = store.dir("new").unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("disk0.qcow2"), "half").unwrap();
+        killed(&dir, Change::Create, phase);
+        let taken = make(&lab, request("new", DiskSource::Blank, Firmware::Bios))
+            .await
+            .unwrap_err();
+        assert!(taken.to_string().contains("doctor --fix"), "{taken}");
+        mend(&lab).await;
+        assert!(!dir.exists());
+    }
+    fs::create_dir_all(store.dir("empty").unwrap()).unwrap();
+    mend(&lab).await;
+    assert!(!store.dir("empty").unwrap().exists());
+
+    let image = small_image(lab.root.path());
+    make(&lab, request("web", copy_of(&image), Firmware::Uefi))
+        .await
+        .unwrap();
+    let dir = store.dir("web").unwrap();
+    killed(&dir, Change::Create, Phase::Recording);
+    assert!(mend(&lab).await[0].contains("made completely"));
+    assert!(store.load("web").is_ok());
+
+    // Snapshots: on one image of two it is taken back, on both it is completed.
+    let disk = dir.join("disk0.qcow2");
+    let disk = disk.to_str().unwrap();
+    let vars = dir.join("efivars.qcow2");
+    let vars = vars.to_str().unwrap();
+    let created = Change::SnapshotCreate {
+        tag: "s".into(),
+        how: Some(Consistency::Offline),
+        note: None,
+    };
+    killed(&dir, created.clone(), Phase::Begun);
+    mend(&lab).await;
+    qemu_img(&["snapshot", "-c", "s", disk]);
+    killed(&dir, created.clone(), Phase::Working);
+    assert!(mend(&lab).await[0].contains("unfinished snapshot s is removed"));
+    assert!(list(&lab, "web").await.is_empty());
+    for phase in [Phase::Working, Phase::Recording] {
+        qemu_img(&["snapshot", "-c", "s", disk]);
+        qemu_img(&["snapshot", "-c", "s", vars]);
+        killed(&dir, created.clone(), phase);
+        mend(&lab).await;
+        assert_eq!(
+            list(&lab, "web").await[0].consistency,
+            Some(Consistency::Offline)
+        );
+        qemu_img(&["snapshot", "-d", "s", vars]);
+        assert!(list(&lab, "web").await[0].broken.is_some());
+        killed(&dir, Change::SnapshotDelete { tag: "s".into() }, phase);
+        mend(&lab).await;
+        assert!(list(&lab, "web").await.is_empty());
+    }
+    let family = Snapshots(lab.ctx.clone());
+    let on = lab.instance("web", State::Stopped);
+    lab.change(&family, &on, take("s", false)).await.unwrap();
+    for phase in [Phase::Begun, Phase::Working, Phase::Recording] {
+        killed(&dir, Change::SnapshotRestore { tag: "s".into() }, phase);
+        mend(&lab).await;
+    }
+    assert!(list(&lab, "web").await[0].current);
+
+    // Delete: before the first file it did not happen, after it there is no way back.
+    let change = Change::Delete {
+        files: vec![disk.into(), vars.into(), dir.join("snapshots.toml")],
+        keep: vec![],
+    };
+    killed(&dir, change.clone(), Phase::Begun);
+    mend(&lab).await;
+    assert!(Path::new(disk).exists());
+    fs::remove_file(disk).unwrap();
+    killed(&dir, change, Phase::Working);
+    assert!(mend(&lab).await[0].contains("deleted, as was begun"));
+    assert!(!dir.exists());
+}
