@@ -9,6 +9,7 @@ use corral::backend::contract::{
 use corral::model::{ErrorKind, InstanceId, Operation, State};
 
 use crate::bench::{Bench, refused};
+use crate::{identity, live};
 
 /// Everything, in an order that a real guest can go through once.
 pub async fn run(bench: &Bench) {
@@ -19,8 +20,11 @@ pub async fn run(bench: &Bench) {
     let id = create(bench, name).await;
     snapshots_offline(bench, &id).await;
     power(bench, &id).await;
-    stale_plans(bench, &id).await;
+    live::snapshots(bench, &id).await;
+    live::watched(bench, &id).await;
+    identity::stale_plans(bench, &id).await;
     delete(bench, &id).await;
+    identity::reborn(bench, name).await;
 }
 
 /// `support(op, None)` is `No` exactly where the family is absent, always with a reason.
@@ -28,24 +32,10 @@ fn law(bench: &Bench) {
     for operation in Operation::ALL {
         let support = bench.backend.support(operation, None);
         let family = bench.backend.has(operation.family());
-        if !family {
-            assert!(!support.is_possible(), "{operation} without its family");
-        }
-        if !support.is_possible() {
-            assert!(
-                support.reason().is_some_and(|why| why.len() > 3),
-                "{operation}: no reason"
-            );
-        }
-        if Operation::ALL
-            .iter()
-            .filter(|o| o.family() == operation.family())
-            .all(|o| !bench.backend.support(*o, None).is_possible())
-        {
-            assert!(
-                !family,
-                "{operation}: a family of which nothing is possible"
-            );
+        assert_eq!(support.is_possible(), family, "{operation}");
+        if !support.is_ready() {
+            let why = support.reason().unwrap_or_default();
+            assert!(why.len() > 3, "{operation}: no reason");
         }
     }
 }
@@ -86,15 +76,29 @@ async fn lists(bench: &Bench) {
     assert_eq!(missing.unwrap_err().kind, ErrorKind::NotFound);
 }
 
-/// A read whose time is up ends at once, with an error or an answer, and never hangs.
+/// A read whose time is up ends at once with `TimedOut`.
 async fn deadlines(bench: &Bench) {
     let cx = ReadCx::quiet(Duration::ZERO);
-    let ended = tokio::time::timeout(Duration::from_secs(30), bench.backend.inventory(&cx)).await;
-    assert!(ended.is_ok(), "an inventory outlived its deadline");
+    let id = bench.id("never-made");
+    let reads = async {
+        let listed = bench.backend.inventory(&cx).await;
+        let probed = bench.backend.probe(&cx).await;
+        let looked = bench.backend.detail(&cx, &id).await;
+        [listed.err(), probed.err(), looked.err()]
+    };
+    let errors = tokio::time::timeout(Duration::from_secs(30), reads)
+        .await
+        .expect("a read outlived its deadline");
+    for error in errors.into_iter().flatten() {
+        assert!(
+            matches!(error.kind, ErrorKind::TimedOut | ErrorKind::NotFound),
+            "{error}"
+        );
+    }
 }
 
 /// Makes an instance; the ID is the server's to give.
-async fn create(bench: &Bench, name: &str) -> InstanceId {
+pub async fn create(bench: &Bench, name: &str) -> InstanceId {
     let family = bench.backend.create().unwrap();
     let stub = bench.stub(name);
     let prepared = family
@@ -272,14 +276,22 @@ async fn power(bench: &Bench, id: &InstanceId) {
     }
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
-    bench
-        .change(
-            backend.power(),
-            &row,
-            PowerRequest::Restart(RestartMode::Force),
-        )
-        .await
-        .unwrap();
+    if let Some(metrics) = backend.metrics() {
+        let ids = [id.clone(), bench.id("never-made")];
+        let samples = metrics.sample(&bench.cx(), &ids).await.unwrap();
+        assert!(samples.iter().all(|(of, _)| of == id), "sampled a ghost");
+    }
+    let mut modes = vec![RestartMode::Force];
+    if bench.reacts {
+        modes.push(RestartMode::Cold);
+        modes.push(RestartMode::Guest);
+    }
+    for mode in modes {
+        let row = bench.row(id).await;
+        let restart = PowerRequest::Restart(mode);
+        bench.change(backend.power(), &row, restart).await.unwrap();
+        assert_eq!(bench.row(id).await.state, State::Running, "{mode:?}");
+    }
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
     let force = !bench.reacts;
@@ -309,36 +321,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
     );
 }
 
-/// A plan for a state that is no more is a conflict, and nothing is done.
-async fn stale_plans(bench: &Bench, id: &InstanceId) {
-    let row = bench.row(id).await;
-    let snapshots = bench.backend.snapshots().unwrap();
-    let take = SnapshotRequest::Create {
-        name: "late".to_owned(),
-        note: None,
-        memory: false,
-    };
-    let prepared = snapshots.prepare(&bench.cx(), &row, take).await.unwrap();
-    bench
-        .change(bench.backend.power(), &row, PowerRequest::Start)
-        .await
-        .unwrap();
-    let error = snapshots.run(&bench.task(id), prepared).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
-    let detail = bench.backend.detail(&bench.cx(), id).await.unwrap();
-    assert!(detail.snapshots.iter().all(|s| s.name != "late"));
-    let row = bench.row(id).await;
-    let off = PowerRequest::Stop {
-        force: true,
-        force_after: None,
-    };
-    bench
-        .change(bench.backend.power(), &row, off)
-        .await
-        .unwrap();
-}
-
-async fn delete(bench: &Bench, id: &InstanceId) {
+pub async fn delete(bench: &Bench, id: &InstanceId) {
     let row = bench.row(id).await;
     let remove = RemoveRequest {
         keep_disks: false,

@@ -64,6 +64,13 @@ impl Demo {
                 format!("{id} is {}", row.state),
                 Some(format!("Wait for it: corral wait {id} --for stopped")),
             )),
+            State::Unknown => Some(Refusal::new(
+                format!(
+                    "{id} is unknown: {}",
+                    row.reason.as_deref().unwrap_or("no fresh answer")
+                ),
+                Some("Bring its host back first.".into()),
+            )),
             _ => None,
         }
     }

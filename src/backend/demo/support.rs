@@ -76,7 +76,12 @@ impl Dialect {
         if changes && let Some(lock) = &on.locked {
             return Some(format!("it is locked: {lock}"));
         }
-        if changes && matches!(state, State::Provisioning | State::Migrating) {
+        if changes
+            && matches!(
+                state,
+                State::Provisioning | State::Migrating | State::Unknown
+            )
+        {
             return Some(format!("it is {state}"));
         }
         let container = on.kind == InstanceKind::Ct;

@@ -86,18 +86,22 @@ impl Cast {
         guest.base.os = Some("Debian 13".into());
         guest.base.agent = Some(true);
         guest.base.autostart = Some(true);
-        guest.addresses = vec![Address {
-            ip: format!("10.{}.{}.{}", self.subnet, n / 250, 2 + n % 250),
-            nic: guest.nics.first().map(|nic| nic.name.clone()),
-            source: Some(
-                if kind == InstanceKind::Ct {
-                    "list"
-                } else {
-                    "agent"
-                }
-                .into(),
-            ),
-        }];
+        // User networks have none that is reached from outside.
+        let reached = self.dialect != Dialect::Qemu;
+        guest.addresses = Vec::from_iter(reached.then(|| {
+            Address {
+                ip: format!("10.{}.{}.{}", self.subnet, n / 250, 2 + n % 250),
+                nic: guest.nics.first().map(|nic| nic.name.clone()),
+                source: Some(
+                    if kind == InstanceKind::Ct {
+                        "list"
+                    } else {
+                        "agent"
+                    }
+                    .into(),
+                ),
+            }
+        }));
         let up = 1 + self.random.below(age * 24);
         let started = self.ago(up);
         guest.enter(State::Running, started);
@@ -154,6 +158,11 @@ impl Made<'_> {
         let key = self.guest.id().key().to_owned();
         self.guest.disks.clear();
         self.guest.add_disk(self.dialect, &key, gib(disk));
+        self
+    }
+
+    pub(super) fn on(self, host: &str) -> Self {
+        self.guest.base.host = Some(host.to_owned());
         self
     }
 

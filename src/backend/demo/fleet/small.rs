@@ -166,13 +166,16 @@ fn pve(cast: &mut Cast) {
     cast.vm("mail")
         .size(2, 8, 120)
         .locked("backup")
-        .tags("prod mail");
+        .tags("prod mail")
+        .on("pve2");
     cast.ct("dns1").size(1, 1, 4).tags("infra");
     cast.ct("dns2")
         .size(1, 1, 4)
         .state(State::Unknown)
-        .because("node pve3 is offline");
+        .because("node pve3 is offline")
+        .on("pve3");
     cast.ct("proxy")
+        .on("pve1")
         .size(1, 2, 8)
         .snapshot("first", None, 9 * DAY, Consistency::Crash, None)
         .snapshot("second", Some("first"), 2 * DAY, Consistency::Crash, None);
