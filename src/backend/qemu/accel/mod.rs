@@ -134,7 +134,7 @@ async fn boot(qemu: &Path, accel: &str, model: &str, state: &Path) -> Result<()>
             output.complaint()
         ))),
         Err(error) if error.kind == ErrorKind::TimedOut => Err(Error::timed_out(format!(
-            "a test guest with CPU model {model} did not come up within {} s (kernels would hang)",
+            "a test guest with CPU model {model} did not come up within {} s: it hangs, or is emulated instruction by instruction",
             LIMIT.as_secs()
         ))),
         Err(error) => Err(error),
