@@ -32,7 +32,7 @@ pub(super) async fn change(
     // Asked once more if the world moved while the question stood there.
     let mut attempt = 0;
     let mut task = loop {
-        let consent = match consent(&plan, invocation, terminal) {
+        let consent = match consent(&plan, invocation) {
             Some(consent) => consent,
             None => match ask::about(&plan, invocation.globals.headless).await {
                 ask::Answer::Given(consent) => consent,
@@ -79,7 +79,7 @@ pub(super) async fn change(
 }
 
 /// What the command line itself answers; `None` where the question stays open.
-fn consent(plan: &Plan, invocation: &Invocation, terminal: &Terminal) -> Option<Consent> {
+fn consent(plan: &Plan, invocation: &Invocation) -> Option<Consent> {
     let said = &invocation.consent;
     let enough = match &plan.gate {
         Gate::Free => true,
@@ -94,7 +94,6 @@ fn consent(plan: &Plan, invocation: &Invocation, terminal: &Terminal) -> Option<
     if implied.yes && plan.gate == Gate::Confirm {
         return Some(implied);
     }
-    let _ = terminal;
     None
 }
 

@@ -60,7 +60,7 @@ else
 fi
 "#;
 
-const FISH: &str = r#"# fish completion for corral
+const FISH: &str = r"# fish completion for corral
 function __corral_complete
     set -l words (commandline -opc) (commandline -ct)
     for line in ($words[1] __complete $words[2..-1] 2>/dev/null)
@@ -72,7 +72,7 @@ function __corral_complete
     end
 end
 complete -c corral -f -a '(__corral_complete)'
-"#;
+";
 
 /// The script of a shell.
 pub fn script(shell: &str) -> Result<String> {
@@ -417,6 +417,6 @@ mod tests {
     fn a_missing_home_gives_nothing() {
         let dirs = Dirs::under(Path::new("/nonexistent/corral"));
         assert_eq!(asked(&["stop", ""], &dirs), Vec::<String>::new());
-        assert_eq!(asked(&[], &dirs).is_empty(), false);
+        assert!(!asked(&[], &dirs).is_empty());
     }
 }
