@@ -147,7 +147,7 @@ pub fn at(width: u16, wide: bool) -> Vec<Sized> {
 /// for mark and glyph come before; NAME takes what is left.
 pub fn laid_out(all: &[Sized], width: u16, skip: usize) -> Vec<Sized> {
     let room = width.saturating_sub(3);
-    let mut kept: Vec<Sized> = vec![(Column::Name, NAME_MIN.min(room))];
+    let mut kept: Vec<Sized> = vec![(Column::Name, NAME_MIN.min(room.saturating_sub(9)))];
     let mut used = kept[0].1;
     for (column, wanted) in all.iter().skip(1).skip(skip) {
         let left = room.saturating_sub(used);
