@@ -231,7 +231,6 @@ async fn run(engine: Arc<Engine>, id: String, ready: Vec<Ready>, running: Runnin
 }
 
 fn finish(engine: &Engine, id: &str, running: &Running) {
-    let mut ended = None;
     engine.board().update(id, true, |task| {
         if task.state.is_final() {
             return;
@@ -249,11 +248,8 @@ fn finish(engine: &Engine, id: &str, running: &Running) {
         }
         task.state = overall(task, running.cancel.is_cancelled());
         task.ended_at = Some(Timestamp::now());
-        ended = Some(task.clone());
+        engine.journal().end(task);
     });
-    if let Some(task) = ended {
-        engine.journal().end(&task);
-    }
 }
 
 fn overall(task: &Task, cancelled: bool) -> TaskState {

@@ -109,24 +109,26 @@ impl TaskBoard {
         handle
     }
 
-    /// Changes a task and tells everyone. `durable` changes reach the file at once.
+    /// Changes a task and tells everyone. A `durable` change is on disk before anyone is told:
+    /// whoever waits for the end may be the last thing that keeps this process alive.
     pub fn update(&self, id: &str, durable: bool, change: impl FnOnce(&mut Task)) {
-        let mut saved = None;
-        if let Some(entry) = entries(&self.entries).get_mut(id) {
-            entry.sender.send_modify(change);
-            let task = entry.sender.borrow().clone();
-            if task.state.is_final() {
-                entry.lock = None;
-            }
-            saved = Some(task);
-        }
-        if let Some(task) = saved
-            && durable
-        {
+        let Some(mut task) = entries(&self.entries)
+            .get(id)
+            .map(|entry| entry.sender.borrow().clone())
+        else {
+            return;
+        };
+        change(&mut task);
+        let ended = task.state.is_final();
+        if durable {
             self.save(&task);
-            if task.state.is_final() {
-                self.release(&task.id);
+        }
+        if let Some(entry) = entries(&self.entries).get_mut(id) {
+            if ended {
+                entry.lock = None;
+                self.release(id);
             }
+            entry.sender.send_replace(task);
         }
         self.publish();
     }
