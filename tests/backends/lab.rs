@@ -1,5 +1,7 @@
 //! What the tests of real VMs share: the guest, a context in a folder of its own, tasks.
 
+#![allow(clippy::unused_self)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

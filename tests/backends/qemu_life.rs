@@ -1,5 +1,7 @@
 //! Making, snapshotting and deleting real VMs.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
 mod lab;
 
 use std::fs;
@@ -7,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corral::backend::contract::{
-    CloudInit, CreateRequest, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
+    Changes as _, CloudInit, CreateRequest, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
 };
 use corral::backend::qemu::families::{Create, Remove, Snapshots};
 use corral::backend::qemu::op::{self, Change, Phase};
@@ -462,7 +464,6 @@ async fn a_disk_that_fills_up_leaves_nothing() {
         .arg(&data)
         .status()
         .unwrap();
-    use corral::backend::contract::Changes as _;
     let late = family.run(&task(&on.id), prepared).await;
     let left = fs::read_dir(lab.ctx.store.root()).map_or(0, Iterator::count);
     Command::new("umount").arg(&data).status().unwrap();
@@ -582,4 +583,79 @@ async fn killed_in_every_phase_nothing_is_lost_or_half_made() {
     killed(&dir, change, Phase::Working);
     assert!(mend(&lab).await[0].contains("deleted, as was begun"));
     assert!(!dir.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tpm_and_secure_boot_come_and_go_with_the_vm() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    if lab.ctx.env.which("swtpm").is_none() {
+        assert!(std::env::var_os("CI").is_none(), "swtpm is not installed");
+        eprintln!("skipped: no swtpm; apt install swtpm");
+        return;
+    }
+    let mut wanted = request("safe", DiskSource::Blank, Firmware::Uefi);
+    (wanted.tpm, wanted.secure_boot, wanted.start) = (true, true, true);
+    wanted.disk_size = Some(Bytes::mib(64));
+    make(&lab, wanted).await.unwrap();
+    let vm = lab.ctx.store.load("safe").unwrap();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    assert!(paths.tpm.exists());
+    let on = lab.instance("safe", State::Running);
+    let outcome = lab.change(&Snapshots(lab.ctx.clone()), &on, take("s", true)).await.unwrap();
+    assert_eq!(outcome.consistency, Some(Consistency::Memory));
+    let remove = Remove(lab.ctx.clone());
+    let prepared = lab.prepare(&remove, &on, RemoveRequest { force: true, ..DELETE }).await;
+    assert!(format!("{:?}", prepared.losses).contains("TPM"), "{:?}", prepared.losses);
+    remove.run(&task(&on.id), prepared).await.unwrap();
+    assert!(!lab.ctx.store.dir("safe").unwrap().exists() && !paths.dir.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_installed_is_named_with_the_line_that_installs_it() {
+    let lab = Lab::new();
+    let mut env = (*lab.ctx.env).clone();
+    env.path = vec![lab.root.path().to_owned()];
+    let bare = std::sync::Arc::new(corral::backend::qemu::ctx::Ctx::new(
+        lab.ctx.spec.clone(),
+        std::sync::Arc::new(env),
+    ));
+    let on = lab.instance("x", State::Provisioning);
+    let prepared = lab
+        .prepare(&Create(bare), &on, request("x", DiskSource::Blank, Firmware::Bios))
+        .await;
+    assert!(prepared.refusals[0].remedy.as_ref().unwrap().contains("apt install"), "{prepared:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn raw_disks_and_odd_names_hold_no_snapshots() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("raw", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    make(&lab, wanted).await.unwrap();
+    let family = Snapshots(lab.ctx.clone());
+    let on = lab.instance("raw", State::Stopped);
+    for odd in ["", "7", "a\nb", " x", &"s".repeat(200)] {
+        let error = lab.change(&family, &on, take(odd, false)).await.unwrap_err();
+        assert!(error.remedy.is_some(), "{error}");
+    }
+    lab.change(&family, &on, take("-x ü", false)).await.unwrap();
+    assert_eq!(list(&lab, "raw").await[0].name, "-x ü");
+    // Someone edits the definition between the plan and its run.
+    let prepared = lab.prepare(&family, &on, take("late", false)).await;
+    let mut vm = lab.ctx.store.load("raw").unwrap();
+    vm.cpus = 2;
+    lab.ctx.store.save(&vm).unwrap();
+    let error = family.run(&task(&on.id), prepared).await.unwrap_err();
+    assert_eq!(error.kind, corral::model::ErrorKind::Conflict);
+    vm.disks[0].format = "raw".into();
+    lab.ctx.store.save(&vm).unwrap();
+    let error = lab.change(&family, &on, take("s", false)).await.unwrap_err();
+    assert!(error.to_string().contains("holds no snapshots. Turn it into qcow2"), "{error}");
+    assert!(list(&lab, "raw").await.is_empty());
 }

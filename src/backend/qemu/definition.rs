@@ -281,6 +281,8 @@ mod size {
 
     use crate::model::Bytes;
 
+    // serde hands over a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(size: &Bytes, s: S) -> Result<S::Ok, S::Error> {
         s.serialize_str(&size.exact())
     }

@@ -1,4 +1,4 @@
-//! The NoCloud seed: a small FAT image labelled CIDATA that cloud-init reads at first boot.
+//! The `NoCloud` seed: a small FAT image labelled CIDATA that cloud-init reads at first boot.
 
 use std::fs;
 use std::io::{Cursor, Write as _};

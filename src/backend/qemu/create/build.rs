@@ -123,7 +123,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()>
         cx.checkpoint()?;
         cx.step(job.title);
         image::make(&job.cmd, &job.to, &cx.cancel, |percent| {
-            cx.progress(percent, 100)
+            cx.progress(percent, 100);
         })
         .await?;
     }

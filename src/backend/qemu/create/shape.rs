@@ -66,7 +66,8 @@ impl Set {
                 && value
                     .chars()
                     .all(|c| c.is_ascii_alphanumeric() || "-_.+".contains(c));
-            if !(allowed.is_empty() && plain) && !allowed.contains(&value.as_str()) {
+            let possible = (allowed.is_empty() && plain) || allowed.contains(&value.as_str());
+            if !possible {
                 let remedy = if allowed.is_empty() {
                     "Use letters, digits and - _ .".to_owned()
                 } else {
