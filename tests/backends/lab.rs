@@ -197,6 +197,12 @@ pub fn task(id: &InstanceId) -> TaskCx {
     )
 }
 
+/// Other contexts hand out the same first port; each test takes one of its own.
+fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
 pub fn request(name: &str, source: DiskSource, firmware: Firmware) -> CreateRequest {
     CreateRequest {
         name: name.to_owned(),
@@ -210,7 +216,7 @@ pub fn request(name: &str, source: DiskSource, firmware: Firmware) -> CreateRequ
         tpm: false,
         secure_boot: false,
         cloud_init: None,
-        publish: Vec::new(),
+        publish: vec![("127.0.0.1".to_owned(), free_port(), 22)],
         tags: Vec::new(),
         note: None,
         start: false,

@@ -373,6 +373,7 @@ async fn req_40_odd_names_and_names_that_are_taken() {
     for name in ["web", "my vm", "🐄", "a/b", "web@x", "-rf", "..", "a,b"] {
         let mut wanted = request(name, DiskSource::Blank, Firmware::Uefi);
         wanted.disk_size = Some(Bytes::mib(8));
+        wanted.publish.clear();
         make(&lab, wanted).await.unwrap();
         let vm = lab.ctx.store.load(name).unwrap();
         assert_eq!((vm.name.as_str(), vm.disks[0].size), (name, Bytes::mib(8)));
@@ -604,11 +605,27 @@ async fn a_tpm_and_secure_boot_come_and_go_with_the_vm() {
     let paths = lab.ctx.paths(&vm.uuid).unwrap();
     assert!(paths.tpm.exists());
     let on = lab.instance("safe", State::Running);
-    let outcome = lab.change(&Snapshots(lab.ctx.clone()), &on, take("s", true)).await.unwrap();
+    let outcome = lab
+        .change(&Snapshots(lab.ctx.clone()), &on, take("s", true))
+        .await
+        .unwrap();
     assert_eq!(outcome.consistency, Some(Consistency::Memory));
     let remove = Remove(lab.ctx.clone());
-    let prepared = lab.prepare(&remove, &on, RemoveRequest { force: true, ..DELETE }).await;
-    assert!(format!("{:?}", prepared.losses).contains("TPM"), "{:?}", prepared.losses);
+    let prepared = lab
+        .prepare(
+            &remove,
+            &on,
+            RemoveRequest {
+                force: true,
+                ..DELETE
+            },
+        )
+        .await;
+    assert!(
+        format!("{:?}", prepared.losses).contains("TPM"),
+        "{:?}",
+        prepared.losses
+    );
     remove.run(&task(&on.id), prepared).await.unwrap();
     assert!(!lab.ctx.store.dir("safe").unwrap().exists() && !paths.dir.exists());
 }
@@ -624,9 +641,20 @@ async fn what_is_not_installed_is_named_with_the_line_that_installs_it() {
     ));
     let on = lab.instance("x", State::Provisioning);
     let prepared = lab
-        .prepare(&Create(bare), &on, request("x", DiskSource::Blank, Firmware::Bios))
+        .prepare(
+            &Create(bare),
+            &on,
+            request("x", DiskSource::Blank, Firmware::Bios),
+        )
         .await;
-    assert!(prepared.refusals[0].remedy.as_ref().unwrap().contains("apt install"), "{prepared:?}");
+    assert!(
+        prepared.refusals[0]
+            .remedy
+            .as_ref()
+            .unwrap()
+            .contains("apt install"),
+        "{prepared:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -641,7 +669,10 @@ async fn raw_disks_and_odd_names_hold_no_snapshots() {
     let family = Snapshots(lab.ctx.clone());
     let on = lab.instance("raw", State::Stopped);
     for odd in ["", "7", "a\nb", " x", &"s".repeat(200)] {
-        let error = lab.change(&family, &on, take(odd, false)).await.unwrap_err();
+        let error = lab
+            .change(&family, &on, take(odd, false))
+            .await
+            .unwrap_err();
         assert!(error.remedy.is_some(), "{error}");
     }
     lab.change(&family, &on, take("-x ü", false)).await.unwrap();
@@ -655,7 +686,15 @@ async fn raw_disks_and_odd_names_hold_no_snapshots() {
     assert_eq!(error.kind, corral::model::ErrorKind::Conflict);
     vm.disks[0].format = "raw".into();
     lab.ctx.store.save(&vm).unwrap();
-    let error = lab.change(&family, &on, take("s", false)).await.unwrap_err();
-    assert!(error.to_string().contains("holds no snapshots. Turn it into qcow2"), "{error}");
+    let error = lab
+        .change(&family, &on, take("s", false))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("holds no snapshots. Turn it into qcow2"),
+        "{error}"
+    );
     assert!(list(&lab, "raw").await.is_empty());
 }
