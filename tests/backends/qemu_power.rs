@@ -1,12 +1,20 @@
 //! The local QEMU with a real guest: power, pause, a second corral, hanging and killed processes.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may end where it stands and says what it skips"
+)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
-    Backend, Changes, Env, NoAsker, PauseRequest, Permit, PermitRequest, PowerRequest, Prepared,
-    ReadCx, RestartMode, TaskCx, Way,
+    Backend, Change, Changes, Env, NoAsker, PauseRequest, Permit, PermitRequest, PowerRequest,
+    Prepared, ReadCx, RestartMode, TaskCx, Way,
 };
 use corral::backend::qemu::definition::{
     Definition, DiskDef, FORMAT, FirmwareDef, FirmwareKind, Forward, NicDef, mac,
@@ -17,6 +25,7 @@ use corral::model::{
     Bytes, Consent, ContextSpec, Dirs, Error, ErrorKind, Gate, Instance, Outcome, Result, State,
     Support,
 };
+use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -482,4 +491,60 @@ async fn a_killed_process_is_told_and_starts_again() {
             .changed
     );
     assert!(lab.power("dead", FORCE).await.unwrap().changed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_others_do_is_seen_as_it_happens() {
+    let Some(lab) = Lab::new() else { return };
+    // Port 0 is settled at the first start.
+    let open_port = Forward {
+        host: "127.0.0.1".into(),
+        port: 0,
+        guest: 22,
+    };
+    let vm = lab.define("seen", vec![open_port]);
+    let mut first = Arc::clone(&lab.backend).watch().unwrap();
+    // A second corral that watches too: it gets no events, and sees the same.
+    let mut second = open(lab.dir.path()).watch().unwrap();
+    for watch in [&mut first, &mut second] {
+        wait_for(watch, State::Stopped).await;
+    }
+    lab.power("seen", PowerRequest::Start).await.unwrap();
+    for watch in [&mut first, &mut second] {
+        wait_for(watch, State::Running).await;
+    }
+    let row = lab.row("seen").await;
+    let port = row.ports.unwrap()[0].host.clone();
+    assert!(!port.ends_with(":0"), "{port}");
+    lab.pause("seen", PauseRequest::Pause).await.unwrap();
+    let until = Instant::now() + READ * 2;
+    loop {
+        let ids = [row.id.clone()];
+        let events = lab.backend.events().unwrap();
+        let cx = ReadCx::quiet(READ);
+        let told = events.recorded(&cx, Some(&ids[0])).await.unwrap();
+        if told.iter().any(|event| event.kind == "STOP") {
+            break;
+        }
+        assert!(Instant::now() < until, "no STOP in {told:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    signal(&lab.pid(&vm).to_string(), "-KILL");
+    for watch in [&mut first, &mut second] {
+        wait_for(watch, State::Crashed).await;
+    }
+}
+
+async fn wait_for(watch: &mut futures::stream::BoxStream<'static, Result<Change>>, state: State) {
+    let seen = async {
+        while let Some(change) = watch.next().await {
+            if let Change::Reset(all) = change.unwrap()
+                && all.instances.iter().all(|row| row.state == state)
+            {
+                return;
+            }
+        }
+        panic!("the watch ended");
+    };
+    tokio::time::timeout(READ * 2, seen).await.unwrap();
 }

@@ -19,8 +19,8 @@ use crate::backend::contract::{
     PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, SnapshotRequest, TaskCx,
 };
 use crate::model::{
-    Check, ContextSpec, Detail, Facts, Instance, InstanceId, Inventory, Kind, Operation, Outcome,
-    Result, Support,
+    Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
+    Outcome, Result, Support,
 };
 
 /// The kind.
@@ -55,6 +55,12 @@ fn discover(env: &Env) -> Discovery {
 }
 
 fn open(spec: ContextSpec, env: Arc<Env>) -> Result<Arc<dyn Backend>> {
+    if spec.kind != KIND {
+        return Err(Error::invalid(format!(
+            "context {} is of kind {}, not {KIND}",
+            spec.name, spec.kind
+        )));
+    }
     Ok(Arc::new(Qemu::new(spec, env)))
 }
 

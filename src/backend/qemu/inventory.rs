@@ -126,6 +126,7 @@ pub fn instance(ctx: &Ctx, vm: &Definition, live: &Live, host: &str) -> Instance
             .collect(),
     );
     row.os.clone_from(&vm.os);
+    row.agent = live.agent;
     row.tags.clone_from(&vm.tags);
     row.template = vm.template;
     row.autostart = Some(vm.autostart);

@@ -23,6 +23,8 @@ pub struct Live {
     pub native: Option<String>,
     /// The process.
     pub pid: Option<u32>,
+    /// A guest agent has opened its line, as QEMU sees it.
+    pub agent: Option<bool>,
 }
 
 impl Live {
@@ -32,6 +34,7 @@ impl Live {
             reason,
             native: None,
             pid: None,
+            agent: None,
         }
     }
 
@@ -89,12 +92,24 @@ async fn ask(qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Definition) -> 
             reason = Some(which);
         }
     }
+    // Nice to know, and no failure where this QEMU does not say.
+    let lines = qmp.execute("query-chardev", Value::Null, limit).await;
     Live {
         state,
         reason,
         native: Some(shown(word).into_owned()),
         pid,
+        agent: lines.ok().as_ref().and_then(agent_line),
     }
+}
+
+fn agent_line(lines: &Value) -> Option<bool> {
+    lines
+        .as_array()?
+        .iter()
+        .find(|line| line.get("label").and_then(Value::as_str) == Some("ga0"))?
+        .get("frontend-open")?
+        .as_bool()
 }
 
 /// What QEMU's word means.
@@ -178,6 +193,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_agents_line_is_found() {
+        let lines = json!([3, {"label": "qmp0"}, {"label": "ga0", "frontend-open": true}]);
+        assert_eq!(agent_line(&lines), Some(true));
+        assert_eq!(
+            agent_line(&json!([{"label": "ga0", "frontend-open": 1}])),
+            None
+        );
+        assert_eq!(agent_line(&Value::Null), None);
+    }
+
+    #[test]
     fn words_of_qemu() {
         assert_eq!(state_of("running"), (State::Running, None));
         assert_eq!(state_of("io-error").0, State::Paused);
@@ -187,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn req_a_full_disk_is_named() {
+    fn a_full_disk_is_named() {
         let blocks = json!([
             null, {"io-status": 5}, {"io-status": "ok"},
             {"io-status": "nospace", "qdev": "/x", "inserted": {"node-name": "disk0"}}

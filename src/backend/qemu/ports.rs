@@ -45,6 +45,37 @@ pub async fn claim(ctx: &Ctx, wanted: &[(String, u16)]) -> Result<Claim> {
     })
 }
 
+/// The definition with every port 0 replaced by one that is free, saved so that it stays the same
+/// at the next start.
+///
+/// # Errors
+/// As [`claim`], and when the definition cannot be saved.
+pub async fn settle(ctx: &Ctx, vm: &Definition) -> Result<Definition> {
+    let mut vm = vm.clone();
+    let open = |forward: &&mut super::definition::Forward| forward.port == 0;
+    let wanted: Vec<(String, u16)> = vm
+        .nics
+        .iter_mut()
+        .flat_map(|nic| &mut nic.forwards)
+        .filter(open)
+        .map(|forward| (forward.host.clone(), 0))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(vm);
+    }
+    let claimed = claim(ctx, &wanted).await?;
+    let holes = vm
+        .nics
+        .iter_mut()
+        .flat_map(|nic| &mut nic.forwards)
+        .filter(open);
+    for (forward, port) in holes.zip(&claimed.ports) {
+        forward.port = *port;
+    }
+    ctx.store.save(&vm)?;
+    Ok(vm)
+}
+
 /// Checks that all ports of a VM that is about to start are free; the lock keeps others from
 /// starting with the same ones meanwhile.
 ///

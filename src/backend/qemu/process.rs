@@ -66,6 +66,7 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
         return Err(Error::conflict(format!("{called} runs already")));
     }
     let accel = accel_for(ctx, vm).await?;
+    let vm = &ports::settle(ctx, vm).await?;
     let cmd = command(ctx, vm, &accel)?;
     files::make_dir(&paths.dir)?;
     // What a killed process left behind would be in the way.
