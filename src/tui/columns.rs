@@ -70,21 +70,23 @@ const FULL: &[Sized] = &[
     (Column::Context, 12),
     (Column::Namespace, 12),
     (Column::Kind, 4),
-    (Column::State, 26),
-    (Column::Host, 12),
+    (Column::State, 24),
+    (Column::Host, 10),
     (Column::Cpu, 9),
     (Column::Memory, 15),
     (Column::Up, 5),
     (Column::Address, 24),
     (Column::Os, 14),
     (Column::Disk, 9),
-    (Column::Tags, 20),
+    (Column::Tags, 16),
     (Column::Auto, 4),
     (Column::Seen, 5),
 ];
 
 /// NAME is never narrower, so that a row can be told from its neighbour.
 const NAME_MIN: u16 = 12;
+/// The same where there is room.
+const NAME_USUAL: u16 = 18;
 
 impl Column {
     /// The heading.
@@ -147,7 +149,12 @@ pub fn at(width: u16, wide: bool) -> Vec<Sized> {
 /// for mark and glyph come before; NAME takes what is left.
 pub fn laid_out(all: &[Sized], width: u16, skip: usize) -> Vec<Sized> {
     let room = width.saturating_sub(3);
-    let mut kept: Vec<Sized> = vec![(Column::Name, NAME_MIN.min(room.saturating_sub(9)))];
+    let name = match width {
+        0..26 => 8,
+        26..72 => NAME_MIN,
+        _ => NAME_USUAL,
+    };
+    let mut kept: Vec<Sized> = vec![(Column::Name, name.min(room.saturating_sub(9)))];
     let mut used = kept[0].1;
     for (column, wanted) in all.iter().skip(1).skip(skip) {
         let left = room.saturating_sub(used);
@@ -301,10 +308,11 @@ pub fn state_text(app: &App, row: &Instance, width: u16) -> String {
         && let Some(last) = row.last_state
     {
         let since = step_age(seconds_since(app.now, row.observed_at));
-        return if width >= 20 {
-            format!("unknown, was {last}, {since}")
+        // The glyph says that nobody knows; the word says what it was.
+        return if width >= 16 {
+            format!("was {last}, {since}")
         } else {
-            format!("? ({last})")
+            format!("was {last}")
         };
     }
     let reason = row

@@ -58,10 +58,15 @@ impl Form {
     /// A form for a command.
     pub fn new(row: &'static Row, targets: Vec<String>, title: String) -> Self {
         let mut entries = Vec::new();
-        if row.targets == Targets::One && row.noun == GroupNoun::NewInstance && targets.is_empty() {
+        let new = matches!(row.noun, GroupNoun::NewInstance | GroupNoun::NewContext);
+        if row.targets == Targets::One && new && targets.is_empty() {
             entries.push(Entry {
                 name: "name",
-                doc: "Name of the new instance",
+                doc: if row.noun == GroupNoun::NewInstance {
+                    "Name of the new instance"
+                } else {
+                    "Name of the new context"
+                },
                 kind: FieldKind::Name,
                 line: Line::default(),
                 on: false,
@@ -128,6 +133,15 @@ impl Form {
         }
         words.extend(self.extra.iter().cloned());
         words
+    }
+
+    /// The heading: the whole command, so that a snapshot's `create` is no instance's.
+    pub fn heading(&self) -> String {
+        let mut text = self.row.name.to_owned();
+        if let Some(first) = text.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        text
     }
 
     /// The word on the button.

@@ -67,8 +67,25 @@ impl Default for Inventory {
     }
 }
 
+/// The filter without the words that are wrong.
+fn without_fault(text: &str, error: &FilterError) -> Filter {
+    let begin = text
+        .get(..error.span.start)
+        .map_or(0, |before| before.rfind(' ').map_or(0, |n| n + 1));
+    let end = text
+        .get(error.span.end..)
+        .and_then(|after| after.find(' '))
+        .map_or(text.len(), |n| error.span.end + n);
+    let rest = format!(
+        "{} {}",
+        text.get(..begin).unwrap_or_default(),
+        text.get(end..).unwrap_or_default()
+    );
+    Filter::parse(&rest).unwrap_or_default()
+}
+
 impl Inventory {
-    /// Sets the filter; a wrong one leaves the last good one in force and says why.
+    /// Sets the filter. Of a wrong one what can be understood is in force, and the rest is told.
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.filter_text);
         match Filter::parse(text) {
@@ -76,7 +93,10 @@ impl Inventory {
                 self.filter = filter;
                 self.filter_error = None;
             }
-            Err(error) => self.filter_error = Some(error),
+            Err(error) => {
+                self.filter = without_fault(text, &error);
+                self.filter_error = Some(error);
+            }
         }
     }
 

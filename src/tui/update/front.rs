@@ -150,6 +150,9 @@ fn go(app: &mut App, name: &str) -> Vec<Effect> {
         return Vec::new();
     };
     app.notice = None;
+    if app.pane == *pane {
+        app.say(format!("{} is on the screen", pane.title()));
+    }
     show(app, *pane);
     reload(app, false)
 }
@@ -463,22 +466,38 @@ fn scroll(app: &mut App, by: isize) {
     }
     if app.detail.tab == Tab::Snapshots && app.focus == Focus::Detail {
         let count = app.current_detail().map_or(0, |d| d.snapshots.len());
-        app.detail.snapshot = app
+        let row = app
             .detail
             .snapshot
             .saturating_add_signed(by)
             .min(count.saturating_sub(1));
+        if row == app.detail.snapshot {
+            app.say(if by < 0 {
+                "this is the top"
+            } else {
+                "this is the end"
+            });
+        }
+        app.detail.snapshot = row;
         return;
     }
     let lines = super::super::view::detail_lines(app).len();
     let height = layout::body(app)
         .detail
         .map_or(1, |area| usize::from(area.height.saturating_sub(2)).max(1));
-    app.detail.scroll = app
+    let scroll = app
         .detail
         .scroll
         .saturating_add_signed(by)
         .min(lines.saturating_sub(height));
+    if scroll == app.detail.scroll {
+        app.say(if by < 0 {
+            "this is the top"
+        } else {
+            "this is the end"
+        });
+    }
+    app.detail.scroll = scroll;
 }
 
 fn sort_by(app: &mut App, column: &str) {

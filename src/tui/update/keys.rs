@@ -20,6 +20,8 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     if !app.overlays.is_empty() {
         return overlays::key(app, key);
     }
+    // What was said is read by now; an effect of this key may say something new.
+    app.notice = None;
     let sections = app.sections();
     let mut keys = app.keys.clone();
     keys.push(key);
@@ -36,7 +38,6 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         }
         Found::Prefix(_) => {
             app.keys = keys;
-            app.notice = None;
             Vec::new()
         }
         Found::Nothing => {

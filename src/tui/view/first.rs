@@ -20,7 +20,12 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
     }
     let mut y = area.y;
     for (text, role) in lines {
-        for line in wrap(&text, usize::from(area.width.saturating_sub(4)).max(1)) {
+        // What is set in stays set in.
+        let indent = text.len() - text.trim_start_matches(' ').len();
+        let pad = " ".repeat(indent.min(usize::from(area.width / 4)));
+        let room = usize::from(area.width.saturating_sub(4)).saturating_sub(pad.len());
+        for line in wrap(text.trim_start_matches(' '), room.max(1)) {
+            let line = format!("{pad}{line}");
             if y >= area.bottom() {
                 return;
             }
@@ -90,10 +95,7 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
         let said = match (&context.health, &context.facts) {
             (Health::Connecting, _) => "asking …".to_owned(),
             (health, facts) => match health.error() {
-                Some(error) => match &error.remedy {
-                    Some(remedy) => format!("{}   {remedy}", error.message),
-                    None => error.message.clone(),
-                },
+                Some(error) => error.message.clone(),
                 None => {
                     let facts = facts
                         .as_ref()
@@ -111,6 +113,8 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
             ),
             health_role(&context.health),
         ));
+        let remedy = context.health.error().and_then(|e| e.remedy.as_ref());
+        lines.extend(remedy.map(|r| (format!("      -> {r}"), Role::Accent)));
     }
     for (what, why, how) in &app.setup.absent {
         lines.push((format!("  - {what:<14} {why}   {how}"), Role::Muted));

@@ -10,7 +10,7 @@ use crate::model::FieldKind;
 
 pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
     let count = form.entries.len();
-    let title = format!("{} {}", form.button(), form.title);
+    let title = format!("{} {}", form.heading(), form.title);
     let inner = super::boxed(canvas, 78, count as u16 + 7, title.trim_end(), Role::Title);
     if inner.height == 0 {
         return None;

@@ -34,7 +34,18 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
     }
     let all = app.inventory.context.is_none();
     x += tab(canvas, x, room, " 0 all ", all, Role::Text);
-    for (n, context) in app.fleet.contexts.iter().enumerate() {
+    // The chosen one is always on the screen, whatever stands before it.
+    let at = app
+        .fleet
+        .contexts
+        .iter()
+        .position(|c| app.inventory.context.as_ref() == Some(&c.name))
+        .unwrap_or(0);
+    let skip = if at > 2 { at - 1 } else { 0 };
+    if skip > 0 {
+        x += canvas.put(x, 0, 1, canvas.glyphs.more(), Role::Muted);
+    }
+    for (n, context) in app.fleet.contexts.iter().enumerate().skip(skip) {
         let chosen = app.inventory.context.as_ref() == Some(&context.name);
         let mut text = format!(
             " {}{} {}",

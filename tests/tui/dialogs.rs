@@ -1,0 +1,279 @@
+//! Questions: what they show, what counts as an answer, and what is done then.
+
+use corral::model::State;
+use corral::tui::app::Overlay;
+use corral::tui::msg::Effect;
+
+use super::harness::Bench;
+
+fn is_open(bench: &Bench) -> bool {
+    matches!(bench.app.overlays.last(), Some(Overlay::Dialog(_)))
+}
+
+fn submits(bench: &Bench) -> usize {
+    let is = |e: &&Effect| matches!(e, Effect::Submit(..));
+    bench.effects.iter().filter(is).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_13_enter_cancels_and_typed_ahead_keys_are_dropped() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    assert!(is_open(&bench));
+    // Typed ahead: before it is drawn, and within the quiet after.
+    bench.press("S Enter S").await;
+    assert!(is_open(&bench));
+    bench.pass(100).await;
+    bench.press("S S").await;
+    assert!(is_open(&bench));
+    assert_eq!(submits(&bench), 0);
+    // The focus is on Cancel.
+    bench.pass(1000).await;
+    bench.press("Enter").await;
+    assert!(!is_open(&bench));
+    assert_eq!(submits(&bench), 0);
+    assert_eq!(bench.state("local/db").await, State::Running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_upper_case_letter_confirms() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    bench.press("y s Space").await;
+    assert!(is_open(&bench));
+    assert_eq!(submits(&bench), 0);
+    bench.press("S").await;
+    assert_eq!(submits(&bench), 1);
+    bench.settle().await;
+    assert_eq!(bench.state("local/db").await, State::Stopped);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_14_a_question_shows_backend_context_name_and_id() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    let text = bench.screen();
+    for wanted in [
+        "Stop db?",
+        "local/db",
+        "qemu",
+        "context local",
+        "name db",
+        "host laptop",
+        "seen",
+        "= corral stop local/db",
+        "[Cancel]",
+        "[S]top",
+        "[F]orce off…",
+    ] {
+        assert!(text.contains(wanted), "{wanted}:\n{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_14_a_delete_waits_for_the_name() {
+    let mut bench = Bench::new().await;
+    bench.select("local/sandbox").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    assert!(
+        bench.screen().contains("Type sandbox to go on"),
+        "{}",
+        bench.screen()
+    );
+    // Dead until it matches: Tab does not reach it, Enter cancels.
+    bench.type_text("sandbo").await;
+    bench.press("Tab Tab Tab").await;
+    bench.press("Enter").await;
+    assert_eq!(submits(&bench), 0);
+    if is_open(&bench) {
+        bench.press("Esc").await;
+    }
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.type_text("sandbox").await;
+    assert!(is_open(&bench));
+    bench.press("Shift-Tab Enter").await;
+    assert_eq!(submits(&bench), 1, "{}", bench.screen());
+    let tasks = bench.settle().await;
+    assert_eq!(tasks[0].state, corral::model::TaskState::Done);
+    assert!(!bench.screen().contains(" sandbox "), "{}", bench.screen());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_names_the_remedy_and_offers_nothing_to_confirm() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    let text = bench.screen();
+    assert!(text.contains("Refused"), "{text}");
+    assert!(text.contains("corral stop local/db"), "{text}");
+    assert!(
+        text.contains("[Close]") && !text.contains("[Delete]"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn force_off_is_asked_anew() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    bench.press("F").await;
+    assert_eq!(submits(&bench), 0);
+    assert!(bench.screen().contains("--force"), "{}", bench.screen());
+    // The new question has its own quiet.
+    bench.press("P").await;
+    assert_eq!(submits(&bench), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_37_what_was_asked_for_is_pending_at_once() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    bench.hold = true;
+    bench.press("S").await;
+    let text = bench.screen();
+    let row = text
+        .lines()
+        .find(|l| l.contains("local") && l.contains("db"))
+        .unwrap();
+    assert!(row.contains("stop…"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_plan_is_asked_again() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    // Someone else does it meanwhile.
+    let stop = corral::model::Action::new("stop")
+        .on("local/db".parse().unwrap())
+        .with("force", true);
+    let plan = bench.engine.plan(&stop).await.unwrap();
+    let consent = corral::model::Consent {
+        yes: true,
+        typed: None,
+    };
+    bench
+        .engine
+        .submit(&plan, &consent, &corral::action::RunOptions::default())
+        .await
+        .unwrap();
+    bench.engine.board().idle().await;
+    bench.press("S").await;
+    let text = bench.screen();
+    assert!(is_open(&bench), "{text}");
+    assert!(text.contains("Asked again"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_makes_an_instance() {
+    let mut bench = Bench::new().await;
+    bench.press("1 +").await;
+    bench.type_text("newvm").await;
+    bench.press("Enter").await;
+    bench.press("Tab Tab").await;
+    bench.type_text("four").await;
+    bench
+        .press("Shift-Tab Shift-Tab Shift-Tab Shift-Tab Enter")
+        .await;
+    assert!(
+        bench.screen().contains("whole number"),
+        "{}",
+        bench.screen()
+    );
+    assert!(bench.screen().contains("= corral create newvm"));
+    bench.press("Tab Tab Tab Tab Ctrl-C").await;
+    bench.type_text("4").await;
+    bench
+        .press("Shift-Tab Shift-Tab Shift-Tab Shift-Tab Enter")
+        .await;
+    assert!(is_open(&bench), "{}", bench.screen());
+    bench.pass(1000).await;
+    bench.press("C").await;
+    bench.settle().await;
+    bench.press("0").await;
+    bench.command("ui filter newvm").await;
+    assert!(bench.screen().contains("newvm"), "{}", bench.screen());
+    assert_eq!(bench.state("local/newvm").await, State::Stopped);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_taken_restored_and_deleted_by_keys() {
+    let mut bench = Bench::new().await;
+    bench.select("local/sandbox").await;
+    bench.press("S").await;
+    bench.type_text("s1").await;
+    bench.press("Enter Enter Enter Enter").await;
+    bench.settle().await;
+    bench.press("g s").await;
+    assert!(bench.screen().contains("s1"), "{}", bench.screen());
+    bench.press("R").await;
+    bench.press("Shift-Tab Enter").await;
+    assert!(
+        bench.screen().contains("Type sandbox"),
+        "{}",
+        bench.screen()
+    );
+    bench.pass(1000).await;
+    bench.type_text("sandbox").await;
+    bench.press("Shift-Tab Enter").await;
+    bench.settle().await;
+    assert!(
+        bench
+            .screen()
+            .contains("snapshot restore local/sandbox: done"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.press("D").await;
+    bench.settle().await;
+    assert!(
+        bench.screen().contains("No snapshots"),
+        "{}",
+        bench.screen()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaving_asks_only_while_work_is_under_way() {
+    let mut bench = Bench::sized(
+        80,
+        24,
+        corral::backend::demo::Knobs {
+            pace: 100,
+            ..corral::backend::demo::Knobs::instant()
+        },
+    )
+    .await;
+    bench.select("local/db").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    bench.press("S").await;
+    let tasks = bench.engine.tasks().borrow().clone();
+    bench.msg(corral::tui::msg::Msg::Tasks(tasks)).await;
+    bench.press("q").await;
+    assert!(!bench.app.leaving);
+    assert!(
+        bench.screen().contains("Leave corral?"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("Q").await;
+    assert!(!bench.app.leaving, "typed ahead");
+    bench.pass(1000).await;
+    bench.press("Q").await;
+    assert!(bench.app.leaving);
+}

@@ -1,0 +1,10 @@
+//! The full-screen view: keys in, frames out.
+
+mod dialogs;
+mod fixture;
+mod frames;
+mod harness;
+mod invariants;
+mod keys;
+mod marks;
+mod replies;

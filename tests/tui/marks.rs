@@ -1,0 +1,107 @@
+//! Marks hang on identity, and what is hidden is never acted on silently.
+
+use corral::tui::app::Overlay;
+use corral::tui::msg::Effect;
+
+use super::fixture;
+use super::harness::Bench;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_11_hidden_marks_are_counted_and_left_out_until_included() {
+    let mut bench = Bench::new().await;
+    for id in ["local/db", "local/mail", "local/web"] {
+        bench.select(id).await;
+        bench.press("Space").await;
+    }
+    bench.command("ui filter name:db").await;
+    assert!(
+        bench.screen().contains("3 marked, 2 of them hidden"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("p t").await;
+    let text = bench.screen();
+    assert!(
+        text.contains("hidden by the filter: 2, not included"),
+        "{text}"
+    );
+    assert!(text.contains("= corral stop local/db"), "{text}");
+    bench.pass(1000).await;
+    bench.press("h").await;
+    let text = bench.screen();
+    assert!(text.contains("hidden by the filter: 2, included"), "{text}");
+    assert!(text.contains("3 instances"), "{text}");
+    let submitted = bench
+        .effects
+        .iter()
+        .any(|e| matches!(e, Effect::Submit(..)));
+    assert!(!submitted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_11_even_a_free_action_asks_when_marks_are_hidden() {
+    let mut bench = Bench::new().await;
+    for id in ["local/db", "local/sandbox"] {
+        bench.select(id).await;
+        bench.press("Space").await;
+    }
+    bench.command("ui filter sandbox").await;
+    bench.press("p s").await;
+    assert!(matches!(
+        bench.app.overlays.last(),
+        Some(Overlay::Dialog(_))
+    ));
+    assert!(bench.engine.board().all().is_empty());
+}
+
+#[test]
+fn marks_and_cursor_follow_a_uid_that_becomes_known() {
+    let mut fleet = fixture::fleet();
+    let strip = |row: &mut std::sync::Arc<corral::model::Instance>| {
+        let mut plain = row.as_ref().clone();
+        plain.uid = None;
+        *row = std::sync::Arc::new(plain);
+    };
+    fleet.instances.iter_mut().for_each(strip);
+    let mut app = fixture::app(fixture::setup(80, 24), fleet);
+    app.inventory.go_to(&"pve/101".parse().unwrap());
+    fixture::press(&mut app, "Space");
+    assert_eq!(app.inventory.marked.len(), 1);
+    let mut known = fixture::fleet();
+    known.generation = 2;
+    fixture::show(&mut app, known);
+    assert_eq!(app.inventory.marked.len(), 1);
+    assert_eq!(app.inventory.marked[0].id.to_string(), "pve/101");
+}
+
+#[test]
+fn another_machine_under_the_same_id_is_not_marked() {
+    let mut app = fixture::app(fixture::setup(80, 24), fixture::fleet());
+    app.inventory.go_to(&"local/web".parse().unwrap());
+    fixture::press(&mut app, "Space");
+    assert_eq!(app.inventory.marked.len(), 1);
+    let mut fleet = fixture::fleet();
+    fleet.generation = 2;
+    for row in &mut fleet.instances {
+        if row.id.to_string() == "local/web" {
+            let mut other = row.as_ref().clone();
+            other.uid = Some("another".to_owned());
+            *row = std::sync::Arc::new(other);
+        }
+    }
+    fixture::show(&mut app, fleet);
+    assert_eq!(app.inventory.marked.len(), 0);
+}
+
+#[test]
+fn a_range_and_all_and_none() {
+    let mut app = fixture::app(fixture::setup(80, 24), fixture::fleet());
+    fixture::press(&mut app, "Home V Down Down V");
+    assert_eq!(app.inventory.marked.len(), 3);
+    fixture::press(&mut app, "*");
+    assert_eq!(app.inventory.marked.len(), 8);
+    fixture::press(&mut app, "Esc Esc");
+    assert_eq!(app.inventory.marked.len(), 8, "Esc never clears marks");
+    fixture::press(&mut app, "u");
+    assert_eq!(app.inventory.marked.len(), 0);
+}

@@ -1,0 +1,95 @@
+//! Late and stale answers change nothing, and nothing waits for one.
+
+use corral::model::{Action, Selector};
+use corral::tui::app::Pane;
+use corral::tui::msg::{Effect, Msg, Reply};
+use corral::tui::update;
+
+use super::fixture::{app, at, fleet, press, setup, silent};
+use super::harness::{Bench, screen};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_was_replaced_opens_no_dialog() {
+    let mut bench = Bench::new().await;
+    bench.select("local/db").await;
+    let stop = Action::new("stop").on(Selector::id(&"local/db".parse().unwrap()));
+    let late = bench.engine.plan(&stop).await.unwrap();
+    bench.hold = true;
+    bench.press("p t").await;
+    bench.press("p f").await;
+    let numbers: Vec<u64> = bench
+        .effects
+        .iter()
+        .filter_map(|e| match e {
+            Effect::Plan(n, _) => Some(*n),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(numbers.len(), 2);
+    bench.hold = false;
+    bench
+        .msg(Msg::Reply(
+            numbers[0],
+            Reply::Planned(Ok(Box::new(late.clone()))),
+        ))
+        .await;
+    assert!(bench.app.overlays.is_empty());
+    bench
+        .msg(Msg::Reply(numbers[1], Reply::Planned(Ok(Box::new(late)))))
+        .await;
+    assert_eq!(bench.app.overlays.len(), 1);
+}
+
+#[test]
+fn req_02_keys_help_and_switching_work_while_nothing_answers() {
+    // No effect is ever answered here: that is a fleet that hangs.
+    let mut app = app(setup(80, 24), fleet());
+    press(&mut app, "Enter . .");
+    assert!(screen(&app).contains("reading"), "{}", screen(&app));
+    press(&mut app, "g d");
+    assert!(screen(&app).contains("asking"), "{}", screen(&app));
+    press(&mut app, "g y 2 ?");
+    assert!(screen(&app).contains("Keys valid here"));
+    press(&mut app, "Esc");
+    assert_eq!(app.pane, Pane::Inventory);
+    press(&mut app, "q q");
+    assert!(app.leaving);
+}
+
+#[test]
+fn req_03_an_error_is_told_with_its_remedy_and_ends_nothing() {
+    let mut app = app(setup(120, 24), fleet());
+    let effects = press(&mut app, "p t");
+    let number = effects.iter().find_map(|e| match e {
+        Effect::Plan(n, _) => Some(*n),
+        _ => None,
+    });
+    let reply = Reply::Planned(Err(silent()));
+    update::update(&mut app, at(1000), Msg::Reply(number.unwrap(), reply));
+    let text = screen(&app);
+    assert!(text.contains("hv2 does not answer"), "{text}");
+    assert!(text.contains("corral context test hv2"), "{text}");
+    assert!(!app.leaving);
+}
+
+#[test]
+fn one_detail_is_asked_for_at_a_time() {
+    let mut app = app(setup(120, 24), fleet());
+    let reads = |effects: &[Effect]| {
+        let is = |e: &&Effect| matches!(e, Effect::Read(_, a) if a.verb == "info");
+        effects.iter().filter(is).count()
+    };
+    assert_eq!(reads(&press(&mut app, "d")), 1);
+    assert_eq!(
+        reads(&press(&mut app, "j j j")),
+        0,
+        "the first is still open"
+    );
+    let number = app.detail.detail.asked.unwrap();
+    let effects = update::update(
+        &mut app,
+        at(1000),
+        Msg::Reply(number, Reply::Read(Err(silent()))),
+    );
+    assert_eq!(reads(&effects), 1, "then the one under the cursor now");
+}
