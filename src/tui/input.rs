@@ -142,8 +142,18 @@ pub enum Input {
     Resize(u16, u16),
 }
 
-/// Takes crossterm's word for it; `None` for what corral has no use for.
-pub fn read(event: Event) -> Option<Input> {
+/// Takes crossterm's word for it; nothing for what corral has no use for. Alt is never bound: on a
+/// slow link Esc and a letter arrive as if it were Alt, so they are taken apart again.
+pub fn read(event: Event) -> impl Iterator<Item = Input> {
+    let escape = matches!(&event, Event::Key(key)
+        if key.kind != KeyEventKind::Release && key.modifiers.contains(KeyModifiers::ALT));
+    escape
+        .then_some(Input::Key(Key::plain(Code::Esc)))
+        .into_iter()
+        .chain(one(event))
+}
+
+fn one(event: Event) -> Option<Input> {
     match event {
         Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(Input::Key),
         Event::Paste(text) => Some(Input::Paste(text)),
@@ -178,10 +188,6 @@ fn key_of(key: KeyEvent) -> Option<Key> {
         KeyCode::F(n) => Code::F(n),
         _ => return None,
     };
-    // Alt is never bound: on a slow link Esc and a letter arrive as if it were Alt.
-    if key.modifiers.contains(KeyModifiers::ALT) {
-        return None;
-    }
     Some(Key {
         code,
         ctrl: key.modifiers.contains(KeyModifiers::CONTROL),
@@ -209,5 +215,18 @@ mod tests {
         assert_eq!(Key::parse("Ctrl-"), None);
         assert_eq!(Key::parse("ab"), None);
         assert_eq!(Key::parse(""), None);
+    }
+
+    #[test]
+    fn escape_and_a_letter_that_arrive_together_are_two_keys() {
+        let event = Event::Key(KeyEvent::new(KeyCode::Char('j'), KeyModifiers::ALT));
+        let keys: Vec<Input> = read(event).collect();
+        assert_eq!(
+            keys,
+            [
+                Input::Key(Key::plain(Code::Esc)),
+                Input::Key(Key::char('j'))
+            ]
+        );
     }
 }
