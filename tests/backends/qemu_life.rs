@@ -144,7 +144,7 @@ async fn whole_life(firmware: Firmware) {
     assert!(
         refused
             .to_string()
-            .contains("stop it first: corral stop local/my%20vm"),
+            .contains("Stop it first: corral stop local/my%20vm"),
         "{refused}"
     );
     let seen = list(&lab, "my vm").await;
@@ -622,7 +622,8 @@ async fn a_tpm_and_secure_boot_come_and_go_with_the_vm() {
         )
         .await;
     assert!(
-        format!("{:?}", prepared.losses).contains("TPM"),
+        format!("{:?}", prepared.losses).contains("1 snapshot")
+            && format!("{:?}", prepared.losses).contains("TPM"),
         "{:?}",
         prepared.losses
     );

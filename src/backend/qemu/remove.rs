@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::definition::Definition;
 use super::image::quoted;
 use super::op::{self, Change, Journal, Phase};
+use super::snapshots::record::Records;
 use super::store::{DEFINITION, Store, io};
 use crate::backend::contract::{Prepared, RemoveRequest, TaskCx};
 use crate::model::{Bytes, Error, ErrorKind, Instance, Outcome, Result, Step, shown};
@@ -65,6 +66,11 @@ pub fn prepare(store: &Store, on: &Instance, request: RemoveRequest) -> Result<P
     let mut sorted = Sorted::default();
     sorted.disks(store, &definition, request.keep_disks)?;
     sorted.rest(&dir)?;
+    let snapshots = Records::load(&dir).unwrap_or_default().snapshots.len();
+    if snapshots > 0 && !request.keep_disks {
+        let s = if snapshots == 1 { "" } else { "s" };
+        sorted.losses.push(format!("{snapshots} snapshot{s}"));
+    }
     let mut steps = Vec::new();
     if on.state.is_active() {
         steps.push(Step::new("Power it off", "QMP quit"));

@@ -296,7 +296,7 @@ impl Plan<'_> {
             return refuse(
                 format!("{id} is running"),
                 Some(format!(
-                    "stop it first: corral stop {id} (or add --stop --start)."
+                    "Stop it first: corral stop {id} (or add --stop --start)."
                 )),
             );
         }
