@@ -422,6 +422,17 @@ fn stop_plan(seen: &Seen, force_after: Option<Duration>) -> Prepared {
     if let Some(refused) = seen.unclear(&token) {
         return refused;
     }
+    if seen.live.state == State::Crashed {
+        let why = seen.live.reason.as_deref().unwrap_or("no reason known");
+        return Prepared::refused(
+            token,
+            format!(
+                "{} has crashed ({why}): its guest cannot shut down",
+                seen.id
+            ),
+            Some(format!("Power it off: corral stop --force {}", seen.id)),
+        );
+    }
     if seen.live.state == State::Paused {
         let why = seen.live.reason.as_deref().unwrap_or("by the user");
         let id = &seen.id;

@@ -99,9 +99,31 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
     }
 }
 
-fn failed(called: &str, paths: &Paths, why: &str) -> Error {
-    Error::backend(format!("{called}: QEMU did not start: {why}"))
-        .remedy(format!("Its log: {}", paths.log.display()))
+fn failed(called: &str, paths: &Paths, said: &str) -> Error {
+    let why = plain(said);
+    let remedy = if why.contains("Failed to get") && why.contains("lock") {
+        "Another program uses that image: end it, or look with: fuser -v FILE".to_owned()
+    } else {
+        format!("Its log: {}", paths.log.display())
+    };
+    Error::backend(format!("{called}: QEMU did not start: {why}")).remedy(remedy)
+}
+
+/// QEMU's complaint without the option that it repeats: `-blockdev {…}: text` becomes the image's
+/// path and the text.
+fn plain(said: &str) -> String {
+    let said = said.strip_prefix("qemu-system-x86_64: ").unwrap_or(said);
+    let Some((node, text)) = said
+        .strip_prefix("-blockdev ")
+        .and_then(|rest| rest.rsplit_once("}: "))
+    else {
+        return said.to_owned();
+    };
+    let node: Value = serde_json::from_str(&format!("{node}}}")).unwrap_or_default();
+    match node.pointer("/file/filename").and_then(Value::as_str) {
+        Some(file) => format!("{}: {text}", crate::model::shown(file)),
+        None => text.to_owned(),
+    }
 }
 
 /// What this VM runs with.
@@ -220,5 +242,18 @@ pub async fn ended(paths: &Paths, vm: &Definition, pid: Option<u32>, limit: Dura
             return false;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_told_without_the_option() {
+        let said = r#"qemu-system-x86_64: -blockdev {"driver":"qcow2","file":{"driver":"file","filename":"/d/a: b.qcow2"}}: Failed to get "write" lock"#;
+        assert_eq!(plain(said), r#"/d/a: b.qcow2: Failed to get "write" lock"#);
+        assert_eq!(plain("qemu-system-x86_64: no"), "no");
+        assert_eq!(plain("-blockdev {x}: no"), "no");
     }
 }

@@ -51,8 +51,13 @@ struct Cached {
     boot: String,
     qemu: String,
     model: String,
+    /// Seconds since the epoch.
+    at: i64,
     accel: Accel,
 }
+
+/// A failed proof is believed this long, seconds: the machine may just have been too busy.
+const DOUBT: i64 = 3600;
 
 /// The accelerator for guests with this CPU model, proven once per boot and QEMU version.
 ///
@@ -62,14 +67,22 @@ pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
     let qemu = ctx.qemu()?;
     // A TCG model says nothing about KVM; `host` is what guests under KVM get.
     let model = if model.is_empty() { "host" } else { model };
+    // Not kept: a group that was joined or a module that was loaded counts at once.
+    if let Err(why) = node() {
+        return Ok(Accel { kvm: false, why });
+    }
     let version = fingerprint(&qemu);
+    let now = jiff::Timestamp::now().as_second();
     let boot = boot_id();
     let file = ctx.state_dir().join("accel.json");
     let mut known: Vec<Cached> = std::fs::read(&file)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default();
-    known.retain(|c| c.boot == boot && c.qemu == version);
+    known.retain(|c| {
+        let fresh = c.accel.kvm || (c.at..c.at + DOUBT).contains(&now);
+        c.boot == boot && c.qemu == version && fresh
+    });
     if let Some(cached) = known.iter().find(|c| c.model == model) {
         return Ok(cached.accel.clone());
     }
@@ -78,6 +91,7 @@ pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
         boot,
         qemu: version,
         model: model.to_owned(),
+        at: now,
         accel: accel.clone(),
     });
     // Without a cache the test is made again: no failure.
@@ -87,28 +101,35 @@ pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
     Ok(accel)
 }
 
-async fn test(qemu: &Path, model: &str, state: &Path) -> Accel {
-    let no = |why: String| Accel { kvm: false, why };
-    let node = std::fs::OpenOptions::new()
+/// Whether the node is there and ours to open; else why not.
+fn node() -> Result<(), String> {
+    let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open("/dev/kvm");
-    match node {
-        Ok(_) => {}
-        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
-            return no("KVM is there, but /dev/kvm is not yours to open: sudo adduser $USER kvm, then log in again".to_owned());
-        }
-        Err(_) => return no(
+    match opened {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => Err(
+            "KVM is there, but /dev/kvm is not yours to open: sudo adduser $USER kvm, then log in again"
+                .to_owned(),
+        ),
+        Err(_) => Err(
             "no /dev/kvm: virtualisation is off in the firmware, or this is a VM without nesting"
                 .to_owned(),
         ),
     }
+}
+
+async fn test(qemu: &Path, model: &str, state: &Path) -> Accel {
     match boot(qemu, "kvm", model, state).await {
         Ok(()) => Accel {
             kvm: true,
             why: format!("KVM boots a test guest with CPU model {model}"),
         },
-        Err(error) => no(format!("/dev/kvm opens, but {}", error.message)),
+        Err(error) => Accel {
+            kvm: false,
+            why: format!("/dev/kvm opens, but {}", error.message),
+        },
     }
 }
 
