@@ -23,14 +23,14 @@ fn an_explicit_target_needs_no_yes() {
 #[test]
 fn req_13_nothing_is_deleted_without_the_name() {
     let home = Home::new();
-    let refused = home.demo(&["delete", "local/sandbox"]).plain();
+    let refused = home.demo(&["delete", "local/win11"]).plain();
     assert_eq!(refused.code, 6, "{}", refused.err);
-    assert!(refused.err.contains("--confirm sandbox"), "{}", refused.err);
-    let yes = home.demo(&["delete", "local/sandbox", "-y"]);
+    assert!(refused.err.contains("--confirm win11"), "{}", refused.err);
+    let yes = home.demo(&["delete", "local/win11", "-y"]);
     assert_eq!(yes.code, 6, "-y is no answer to a name: {}", yes.err);
-    let wrong = home.demo(&["delete", "local/sandbox", "--confirm", "web"]);
+    let wrong = home.demo(&["delete", "local/win11", "--confirm", "web"]);
     assert_eq!(wrong.code, 6, "{}", wrong.err);
-    let right = home.demo(&["delete", "local/sandbox", "--confirm", "sandbox"]);
+    let right = home.demo(&["delete", "local/win11", "--confirm", "win11"]);
     assert_eq!(right.code, 0, "{}", right.err);
 }
 
@@ -38,7 +38,7 @@ fn req_13_nothing_is_deleted_without_the_name() {
 fn req_14_a_refusal_shows_backend_context_name_and_id() {
     let output = Home::new().demo(&["delete", "pve/107"]);
     assert_eq!(output.code, 6);
-    for part in ["pve/107", "context pve", "backup"] {
+    for part in ["pve/107", "context pve", "debian13-template"] {
         assert!(output.err.contains(part), "{part}: {}", output.err);
     }
 }
@@ -47,11 +47,11 @@ fn req_14_a_refusal_shows_backend_context_name_and_id() {
 fn req_12_readonly_refuses_every_change() {
     let home = Home::new();
     for words in [
-        &["start", "local/sandbox"][..],
+        &["start", "local/win11"][..],
         &["stop", "local/web"][..],
         &["restart", "local/web"][..],
         &["pause", "local/web"][..],
-        &["delete", "local/sandbox", "--confirm", "sandbox"][..],
+        &["delete", "local/win11", "--confirm", "win11"][..],
         &["snapshot", "create", "local/web", "--name", "s"][..],
         &["create", "new", "--context", "local"][..],
     ] {
@@ -87,7 +87,7 @@ fn a_glob_is_refused_while_a_context_is_silent() {
 
 #[test]
 fn already_as_wanted_is_success() {
-    let output = Home::new().demo(&["stop", "local/sandbox", "-o", "json"]);
+    let output = Home::new().demo(&["stop", "local/win11", "-o", "json"]);
     assert_eq!(output.code, 0, "{}", output.err);
     let json = output.json();
     assert_eq!(
