@@ -94,6 +94,18 @@ impl Bench {
         self.backend.detail(&self.cx(), id).await.unwrap().instance
     }
 
+    /// Waits until a guest that was started can be asked to do something.
+    pub async fn ready(&self, id: &InstanceId) {
+        let until = std::time::Instant::now() + self.patience;
+        while self.reacts && self.row(id).await.agent != Some(true) {
+            assert!(
+                std::time::Instant::now() < until,
+                "the agent of {id} never answered"
+            );
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     /// Prepares and runs one change as it stands.
     pub async fn change<R: Clone + Send + Sync + 'static>(
         &self,

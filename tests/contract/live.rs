@@ -42,16 +42,15 @@ pub async fn snapshots(bench: &Bench, id: &InstanceId) {
     assert_eq!(detail.instance.state, State::Running);
 
     if bench.reacts {
+        bench.ready(id).await;
+        let row = bench.row(id).await;
         let back = SnapshotRequest::Restore {
             name: "s1".to_owned(),
             stop: true,
             start: true,
             keep_present: Some("kept".to_owned()),
         };
-        bench
-            .change(family(), &detail.instance, back)
-            .await
-            .unwrap();
+        bench.change(family(), &row, back).await.unwrap();
         let detail = bench.backend.detail(&bench.cx(), id).await.unwrap();
         assert_eq!(detail.instance.state, State::Running);
         assert!(detail.snapshots.iter().any(|s| s.name == "kept"));

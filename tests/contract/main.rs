@@ -1,10 +1,16 @@
 //! One suite that every backend passes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr
+)]
 
 mod bench;
 mod demo;
 mod identity;
 mod live;
 mod moods;
+mod qemu;
 mod suite;

@@ -287,11 +287,13 @@ async fn power(bench: &Bench, id: &InstanceId) {
         modes.push(RestartMode::Guest);
     }
     for mode in modes {
+        bench.ready(id).await;
         let row = bench.row(id).await;
         let restart = PowerRequest::Restart(mode);
         bench.change(backend.power(), &row, restart).await.unwrap();
         assert_eq!(bench.row(id).await.state, State::Running, "{mode:?}");
     }
+    bench.ready(id).await;
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
     let force = !bench.reacts;
