@@ -1,5 +1,5 @@
 # corral: `make run` and `make test` are all a newcomer needs.
-.PHONY: run test lint bench mutants docs rust
+.PHONY: run test lint bench mutants docs picture rust
 .DEFAULT_GOAL := run
 
 # Says in one line what mends a missing or old compiler.
@@ -28,6 +28,11 @@ bench: rust
 mutants: rust
 	@cargo test --quiet --test requirements -- --ignored --nocapture mutations
 
-# Writes the generated pages again: commands, support, JSON Schema, man pages, the picture.
+# Writes the generated pages again: commands, support, JSON Schema.
 docs: rust
 	@CORRAL_WRITE_DOCS=1 cargo test --quiet --test docs
+
+# Puts a picture of the real program into README.md.
+picture: rust
+	@cargo build --release --quiet
+	@docs/picture ./target/release/corral
