@@ -239,7 +239,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
     assert!(
         error
             .to_string()
-            .contains(&format!("stop it first: corral stop {id}")),
+            .contains(&format!("top it first: corral stop {id}")),
         "{error}"
     );
     let remove = RemoveRequest {
