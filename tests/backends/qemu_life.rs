@@ -699,3 +699,26 @@ async fn raw_disks_and_odd_names_hold_no_snapshots() {
     );
     assert!(list(&lab, "raw").await.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_login_port_is_one_that_nobody_has() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("web", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    wanted.publish.clear();
+    wanted.start = true;
+    let on = lab.instance("web", State::Provisioning);
+    let family = Create(lab.ctx.clone());
+    let prepared = lab.prepare(&family, &on, wanted).await;
+    // Other programs have what would be picked first.
+    let _taken: Vec<_> = (2201..2210)
+        .filter_map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).ok())
+        .collect();
+    family.run(&task(&on.id), prepared).await.unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    assert!(vm.nics[0].forwards[0].port >= 2210);
+    lab.power_off("web").await;
+}

@@ -9,12 +9,13 @@ use super::create::{self, Making, Pinned};
 use super::ctx::Ctx;
 use super::remove::{self, Removing};
 use super::snapshots::{self, Snapping};
-use super::{accel, live, locks, process};
+use super::{accel, live, locks, ports, process};
 use crate::backend::contract::{
     Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
 };
 use crate::link::child::{Cmd, run};
-use crate::model::{Error, Instance, Outcome, Result, State, shown};
+use crate::link::ports::is_free;
+use crate::model::{Error, ErrorKind, Instance, Outcome, Result, State, shown};
 
 /// QEMU lists its machines within milliseconds; a loaded machine needs longer.
 const ASK: Duration = Duration::from_secs(10);
@@ -50,7 +51,7 @@ impl Changes<CreateRequest> for Create {
         outcome.id = Some(ctx.id(name));
         if making.start {
             cx.step("Start it");
-            started(ctx, name).await.map_err(|mut e| {
+            first_start(ctx, &making).await.map_err(|mut e| {
                 e.message = format!("{} is made, but did not start: {}", ctx.id(name), e.message);
                 e
             })?;
@@ -60,10 +61,50 @@ impl Changes<CreateRequest> for Create {
     }
 }
 
-async fn started(ctx: &Ctx, name: &str) -> Result<()> {
-    let vm = ctx.store.load(name)?;
+/// Starts a new VM. A port that corral picked may have been taken since, by another program or
+/// another user's VM: then another one is picked.
+async fn first_start(ctx: &Ctx, making: &Making) -> Result<()> {
+    let name = &making.definition.name;
+    let mut vm = ctx.store.load(name)?;
     let _lock = locks::vm(ctx, &vm.uuid, name).await?;
-    process::spawn(ctx, &vm).await.map(drop)
+    let picked = |nic: usize, forward: usize| {
+        let nic = making.definition.nics.get(nic);
+        nic.and_then(|nic| nic.forwards.get(forward))
+            .is_some_and(|f| f.port == 0)
+    };
+    let mut tries = 3;
+    loop {
+        let error = match process::spawn(ctx, &vm).await {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        tries -= 1;
+        if error.kind != ErrorKind::Conflict || tries == 0 {
+            return Err(error);
+        }
+        let mut lost: Vec<_> = vm
+            .nics
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(n, nic)| {
+                nic.forwards
+                    .iter_mut()
+                    .enumerate()
+                    .map(move |(m, f)| (n, m, f))
+            })
+            .filter(|(n, m, f)| picked(*n, *m) && !is_free(&f.host, f.port))
+            .map(|(_, _, forward)| forward)
+            .collect();
+        if lost.is_empty() {
+            return Err(error);
+        }
+        let wanted: Vec<_> = lost.iter().map(|f| (f.host.clone(), 0)).collect();
+        let claim = ports::claim(ctx, &wanted).await?;
+        for (forward, port) in lost.iter_mut().zip(&claim.ports) {
+            forward.port = *port;
+        }
+        ctx.store.save(&vm)?;
+    }
 }
 
 /// What a new VM is pinned to on this machine.
