@@ -74,9 +74,8 @@ async fn first_start(ctx: &Ctx, making: &Making) -> Result<()> {
     };
     let mut tries = 3;
     loop {
-        let error = match process::spawn(ctx, &vm).await {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
+        let Err(error) = process::spawn(ctx, &vm).await else {
+            return Ok(());
         };
         tries -= 1;
         if error.kind != ErrorKind::Conflict || tries == 0 {
