@@ -211,6 +211,12 @@ impl Engine {
         consent: &Consent,
         options: &RunOptions,
     ) -> Result<TaskHandle> {
+        // Who is at each ID now, from the backends themselves: the first write comes right after.
+        let mut contexts: Vec<&str> = plan.targets.iter().map(|t| t.id.context()).collect();
+        contexts.dedup();
+        for context in contexts {
+            self.fleet.refresh(Some(context));
+        }
         let planned = self.planned(&plan.action).await?;
         same(plan, &planned.plan)?;
         runner::submit(self, planned, consent, options)

@@ -3,5 +3,6 @@
 mod bench;
 mod bulk;
 mod guards;
+mod lists;
 mod plans;
 mod tasks;

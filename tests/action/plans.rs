@@ -73,6 +73,7 @@ async fn req_18_another_machine_under_the_same_id_is_a_conflict() {
         .await;
     let refused = refused.err().unwrap();
     assert_eq!(refused.kind, ErrorKind::Conflict);
+    assert!(refused.message.contains("another machine"), "{refused}");
     assert!(bench.native().is_empty());
 }
 

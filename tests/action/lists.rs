@@ -1,0 +1,106 @@
+//! What a list says of what it could not show.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use corral::backend::contract::{Backend, ReadCx};
+use corral::fleet::{Fleet, FleetOptions, Member};
+use corral::model::{
+    Body, Check, ContextSpec, Detail, Dirs, Error, Facts, Instance, InstanceId, InstanceKind,
+    Inventory, Kind, Operation, Result, State, Support,
+};
+
+use crate::bench::{Bench, action, engine};
+
+/// A server whose credentials see only a part.
+struct Partial {
+    hidden: Option<u64>,
+    complete: bool,
+}
+
+#[async_trait]
+impl Backend for Partial {
+    fn kind(&self) -> Kind {
+        Kind::read("partial")
+    }
+
+    fn support(&self, _: Operation, _: Option<&Instance>) -> Support {
+        Support::No("only looked at".to_owned())
+    }
+
+    async fn probe(&self, _: &ReadCx) -> Result<Facts> {
+        Ok(Facts::default())
+    }
+
+    async fn inventory(&self, _: &ReadCx) -> Result<Inventory> {
+        let now = jiff::Timestamp::now();
+        let id = InstanceId::new("part", None, "seen");
+        let row = Instance::new(id, self.kind(), InstanceKind::Vm, State::Running, now);
+        Ok(Inventory {
+            instances: vec![row],
+            hidden: self.hidden,
+            complete: self.complete,
+            ..Inventory::empty(now)
+        })
+    }
+
+    async fn detail(&self, _: &ReadCx, id: &InstanceId) -> Result<Detail> {
+        Err(Error::not_found(format!("there is no {id}")))
+    }
+
+    async fn doctor(&self, _: &ReadCx) -> Vec<Check> {
+        Vec::new()
+    }
+}
+
+#[tokio::test]
+async fn req_38_what_is_hidden_or_cut_off_is_said() {
+    for (hidden, complete) in [(Some(29), true), (None, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spec = ContextSpec::new("part", Kind::read("partial"));
+        spec.configured = true;
+        let backend = Arc::new(Partial { hidden, complete });
+        let fleet = Fleet::start(vec![Member { spec, backend }], FleetOptions::default());
+        let engine = engine(fleet, &Dirs::under(dir.path()), None, false);
+        let data = engine.read(action("list")).await.unwrap();
+        assert!(!data.complete);
+        let said = data.warnings.join("\n");
+        assert!(said.contains("part"), "{said}");
+        assert_eq!(hidden.is_some(), said.contains("29"), "{said}");
+        let Body::Checks(checks) = engine.read(action("doctor")).await.unwrap().body else {
+            panic!()
+        };
+        let answers = checks.iter().find(|c| c.id == "context.answers").unwrap();
+        assert_ne!(
+            answers.status,
+            corral::model::CheckStatus::Ok,
+            "{answers:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn req_05_an_item_that_cannot_be_read_hides_no_other() {
+    let bench = Bench::new();
+    let Body::Instances(rows) = bench.read("list").await.unwrap().body else {
+        panic!()
+    };
+    let broken: Vec<_> = rows
+        .iter()
+        .filter(|row| row.state == State::Broken)
+        .collect();
+    assert!(!broken.is_empty());
+    assert!(broken.iter().all(|row| row.reason.is_some()));
+    for row in broken {
+        let line = format!("list --context {}", row.context);
+        let Body::Instances(same) = bench.read(&line).await.unwrap().body else {
+            panic!()
+        };
+        assert!(
+            same.iter()
+                .filter(|other| other.state != State::Broken)
+                .count()
+                > 1
+        );
+    }
+}
