@@ -202,7 +202,7 @@ fn own(terminal: &mut Terminal, runner: &mut Runner, effect: Effect) -> Option<E
 
 /// Gives the terminal back and stops this job, as Ctrl-Z does everywhere; goes on after `fg`.
 fn suspend(terminal: &mut Terminal) {
-    terminal.leave();
+    Terminal::leave();
     let _ = rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
     let _ = terminal.enter_again();
 }

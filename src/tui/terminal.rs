@@ -60,7 +60,7 @@ impl Terminal {
     }
 
     /// Gives it back for a while.
-    pub fn leave(&self) {
+    pub fn leave() {
         give_back();
     }
 

@@ -115,12 +115,9 @@ pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
 /// shown at all.
 fn ascii(cluster: &str) -> &str {
     match cluster {
-        "·" => "-",
+        "·" | "—" => "-",
         "…" => "~",
         "→" => ">",
-        "—" => "-",
-        "▸" => ">",
-        "▾" => "v",
         "↑" => "^",
         "↓" => "v",
         other => other,

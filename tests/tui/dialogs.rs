@@ -18,7 +18,7 @@ fn submits(bench: &Bench) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn req_13_enter_cancels_and_typed_ahead_keys_are_dropped() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     assert!(is_open(&bench));
     // Typed ahead: before it is drawn, and within the quiet after.
@@ -33,13 +33,13 @@ async fn req_13_enter_cancels_and_typed_ahead_keys_are_dropped() {
     bench.press("Enter").await;
     assert!(!is_open(&bench));
     assert_eq!(submits(&bench), 0);
-    assert_eq!(bench.state("local/db").await, State::Running);
+    assert_eq!(bench.state("local/scratch").await, State::Running);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_upper_case_letter_confirms() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     bench.pass(1000).await;
     bench.press("y s Space").await;
@@ -48,24 +48,24 @@ async fn only_the_upper_case_letter_confirms() {
     bench.press("S").await;
     assert_eq!(submits(&bench), 1);
     bench.settle().await;
-    assert_eq!(bench.state("local/db").await, State::Stopped);
+    assert_eq!(bench.state("local/scratch").await, State::Stopped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn req_14_a_question_shows_backend_context_name_and_id() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     let text = bench.screen();
     for wanted in [
-        "Stop db?",
-        "local/db",
+        "Stop scratch?",
+        "local/scratch",
         "qemu",
         "context local",
-        "name db",
+        "name scratch",
         "host laptop",
         "seen",
-        "= corral stop local/db",
+        "= corral stop local/scratch",
         "[Cancel]",
         "[S]top",
         "[F]orce off…",
@@ -77,16 +77,16 @@ async fn req_14_a_question_shows_backend_context_name_and_id() {
 #[tokio::test(flavor = "multi_thread")]
 async fn req_14_a_delete_waits_for_the_name() {
     let mut bench = Bench::new().await;
-    bench.select("local/sandbox").await;
+    bench.select("local/win11").await;
     bench.press("D").await;
     bench.pass(1000).await;
     assert!(
-        bench.screen().contains("Type sandbox to go on"),
+        bench.screen().contains("Type win11 to go on"),
         "{}",
         bench.screen()
     );
     // Dead until it matches: Tab does not reach it, Enter cancels.
-    bench.type_text("sandbo").await;
+    bench.type_text("win1").await;
     bench.press("Tab Tab Tab").await;
     bench.press("Enter").await;
     assert_eq!(submits(&bench), 0);
@@ -95,24 +95,24 @@ async fn req_14_a_delete_waits_for_the_name() {
     }
     bench.press("D").await;
     bench.pass(1000).await;
-    bench.type_text("sandbox").await;
+    bench.type_text("win11").await;
     assert!(is_open(&bench));
     bench.press("Shift-Tab Enter").await;
     assert_eq!(submits(&bench), 1, "{}", bench.screen());
     let tasks = bench.settle().await;
     assert_eq!(tasks[0].state, corral::model::TaskState::Done);
-    assert!(!bench.screen().contains(" sandbox "), "{}", bench.screen());
+    assert!(!bench.screen().contains(" win11 "), "{}", bench.screen());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_names_the_remedy_and_offers_nothing_to_confirm() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("D").await;
     bench.pass(1000).await;
     let text = bench.screen();
     assert!(text.contains("Refused"), "{text}");
-    assert!(text.contains("corral stop local/db"), "{text}");
+    assert!(text.contains("corral stop local/scratch"), "{text}");
     assert!(
         text.contains("[Close]") && !text.contains("[Delete]"),
         "{text}"
@@ -122,7 +122,7 @@ async fn a_refusal_names_the_remedy_and_offers_nothing_to_confirm() {
 #[tokio::test(flavor = "multi_thread")]
 async fn force_off_is_asked_anew() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     bench.pass(1000).await;
     bench.press("F").await;
@@ -136,7 +136,7 @@ async fn force_off_is_asked_anew() {
 #[tokio::test(flavor = "multi_thread")]
 async fn req_37_what_was_asked_for_is_pending_at_once() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     bench.pass(1000).await;
     bench.hold = true;
@@ -144,7 +144,7 @@ async fn req_37_what_was_asked_for_is_pending_at_once() {
     let text = bench.screen();
     let row = text
         .lines()
-        .find(|l| l.contains("local") && l.contains("db"))
+        .find(|l| l.contains("local ") && l.contains("scratch"))
         .unwrap();
     assert!(row.contains("stop…"), "{text}");
 }
@@ -152,12 +152,12 @@ async fn req_37_what_was_asked_for_is_pending_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_changed_plan_is_asked_again() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     bench.pass(1000).await;
     // Someone else does it meanwhile.
     let stop = corral::model::Action::new("stop")
-        .on("local/db".parse().unwrap())
+        .on("local/scratch".parse().unwrap())
         .with("force", true);
     let plan = bench.engine.plan(&stop).await.unwrap();
     let consent = corral::model::Consent {
@@ -211,7 +211,7 @@ async fn a_form_makes_an_instance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn snapshots_are_taken_restored_and_deleted_by_keys() {
     let mut bench = Bench::new().await;
-    bench.select("local/sandbox").await;
+    bench.select("local/win11").await;
     bench.press("S").await;
     bench.type_text("s1").await;
     bench.press("Enter Enter Enter Enter").await;
@@ -220,19 +220,15 @@ async fn snapshots_are_taken_restored_and_deleted_by_keys() {
     assert!(bench.screen().contains("s1"), "{}", bench.screen());
     bench.press("R").await;
     bench.press("Shift-Tab Enter").await;
-    assert!(
-        bench.screen().contains("Type sandbox"),
-        "{}",
-        bench.screen()
-    );
+    assert!(bench.screen().contains("Type win11"), "{}", bench.screen());
     bench.pass(1000).await;
-    bench.type_text("sandbox").await;
+    bench.type_text("win11").await;
     bench.press("Shift-Tab Enter").await;
     bench.settle().await;
     assert!(
         bench
             .screen()
-            .contains("snapshot restore local/sandbox: done"),
+            .contains("snapshot restore local/win11: done"),
         "{}",
         bench.screen()
     );
@@ -258,7 +254,7 @@ async fn leaving_asks_only_while_work_is_under_way() {
         },
     )
     .await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     bench.pass(1000).await;
     bench.press("S").await;

@@ -90,10 +90,10 @@ pub fn fleet() -> FleetView {
     let mut mail = instance("hv2/mail", "libvirt", State::Running).as_stale();
     mail.observed_at = "2026-11-30T05:51:00Z".parse().unwrap();
     let mut template = instance("pve/900", "proxmox", State::Stopped);
-    template.name = "debian-13".to_owned();
+    "debian-13".clone_into(&mut template.name);
     template.template = true;
     let mut vm = instance("pve/101", "proxmox", State::Running);
-    vm.name = "db".to_owned();
+    "db".clone_into(&mut vm.name);
     vm.protected = true;
     let mut hostile = instance("lab/default/evil", "incus", State::Running);
     hostile.name = "e\u{1b}]0;owned\u{7}vil\u{202e}\n日本".to_owned();

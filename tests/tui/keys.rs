@@ -49,7 +49,7 @@ async fn at_section(section: &str) -> Bench {
     let mut bench = Bench::new().await;
     match section {
         "detail" | "snapshots" => {
-            bench.select("local/db").await;
+            bench.select("local/scratch").await;
             bench.press("Enter").await;
             if section == "snapshots" {
                 bench.app.detail.tab = Tab::Snapshots;
@@ -58,12 +58,16 @@ async fn at_section(section: &str) -> Bench {
             assert!(bench.app.current_detail().is_some());
         }
         "tasks" => {
-            bench.command("snapshot create local/db --name t").await;
+            bench
+                .command("snapshot create local/scratch --name t")
+                .await;
             bench.settle().await;
             bench.press("g t").await;
         }
         "history" => {
-            bench.command("snapshot create local/db --name h").await;
+            bench
+                .command("snapshot create local/scratch --name h")
+                .await;
             bench.settle().await;
             bench.press("g y").await;
         }
@@ -113,7 +117,7 @@ async fn req_32_every_key_changes_something_or_says_why_not() {
 async fn req_13_no_single_key_changes_the_fleet() {
     for n in 32u8..127 {
         let mut bench = Bench::new().await;
-        bench.select("local/db").await;
+        bench.select("local/scratch").await;
         bench.key(Key::char(char::from(n))).await;
         bench.pass(1000).await;
         assert!(bench.engine.board().all().is_empty(), "{}", char::from(n));
@@ -123,26 +127,26 @@ async fn req_13_no_single_key_changes_the_fleet() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_power_menu_starts_stops_and_says_so() {
     let mut bench = Bench::new().await;
-    bench.select("local/sandbox").await;
+    bench.select("local/win11").await;
     bench.press("p").await;
-    assert!(bench.screen().contains("Power: local/sandbox"));
+    assert!(bench.screen().contains("Power: local/win11"));
     bench.press("s").await;
     let tasks = bench.settle().await;
     assert_eq!(tasks.len(), 1);
-    assert_eq!(tasks[0].command, "corral start local/sandbox");
+    assert_eq!(tasks[0].command, "corral start local/win11");
     assert_eq!(
-        bench.state("local/sandbox").await,
+        bench.state("local/win11").await,
         corral::model::State::Running
     );
     assert!(
-        bench.screen().contains("start local/sandbox: done"),
+        bench.screen().contains("start local/win11: done"),
         "{}",
         bench.screen()
     );
     // And the task has its pane, with its log.
     bench.press("g t Enter").await;
     assert!(
-        bench.screen().contains("= corral start local/sandbox"),
+        bench.screen().contains("= corral start local/win11"),
         "{}",
         bench.screen()
     );
@@ -151,13 +155,13 @@ async fn a_power_menu_starts_stops_and_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_the_command_line_and_argv_give_the_same_plan() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("p t").await;
     let by_key = bench.screen();
     bench.press("Esc").await;
-    bench.command("stop local/db").await;
+    bench.command("stop local/scratch").await;
     assert_eq!(bench.screen(), by_key);
-    assert!(by_key.contains("= corral stop local/db"), "{by_key}");
+    assert!(by_key.contains("= corral stop local/scratch"), "{by_key}");
     let plans: Vec<_> = bench
         .effects
         .iter()
@@ -189,7 +193,7 @@ async fn req_24_ctrl_c_clears_and_only_twice_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_lines_stay_to_be_mended() {
     let mut bench = Bench::new().await;
-    bench.command("kill local/db").await;
+    bench.command("kill local/scratch").await;
     assert!(bench.screen().contains("two things"), "{}", bench.screen());
     assert_eq!(bench.app.overlays.len(), 1);
     bench.press("Ctrl-C").await;
@@ -229,12 +233,12 @@ async fn back_and_forward_and_contexts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn req_25_copying_says_what_was_sent() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
+    bench.select("local/scratch").await;
     bench.press("y i").await;
     let sent = bench
         .held
         .iter()
-        .any(|e| matches!(e, corral::tui::msg::Effect::Copy(text) if text == "local/db"));
+        .any(|e| matches!(e, corral::tui::msg::Effect::Copy(text) if text == "local/scratch"));
     assert!(sent);
     assert!(bench.screen().contains("sent to the terminal's clipboard"));
 }

@@ -1,5 +1,7 @@
 //! The full-screen view: keys in, frames out.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 mod dialogs;
 mod fixture;
 mod frames;

@@ -9,11 +9,11 @@ use super::harness::Bench;
 #[tokio::test(flavor = "multi_thread")]
 async fn req_11_hidden_marks_are_counted_and_left_out_until_included() {
     let mut bench = Bench::new().await;
-    for id in ["local/db", "local/mail", "local/web"] {
+    for id in ["local/scratch", "local/stubborn", "local/web"] {
         bench.select(id).await;
         bench.press("Space").await;
     }
-    bench.command("ui filter name:db").await;
+    bench.command("ui filter name:scratch").await;
     assert!(
         bench.screen().contains("3 marked, 2 of them hidden"),
         "{}",
@@ -25,7 +25,7 @@ async fn req_11_hidden_marks_are_counted_and_left_out_until_included() {
         text.contains("hidden by the filter: 2, not included"),
         "{text}"
     );
-    assert!(text.contains("= corral stop local/db"), "{text}");
+    assert!(text.contains("= corral stop local/scratch"), "{text}");
     bench.pass(1000).await;
     bench.press("h").await;
     let text = bench.screen();
@@ -41,11 +41,11 @@ async fn req_11_hidden_marks_are_counted_and_left_out_until_included() {
 #[tokio::test(flavor = "multi_thread")]
 async fn req_11_even_a_free_action_asks_when_marks_are_hidden() {
     let mut bench = Bench::new().await;
-    for id in ["local/db", "local/sandbox"] {
+    for id in ["local/scratch", "local/win11"] {
         bench.select(id).await;
         bench.press("Space").await;
     }
-    bench.command("ui filter sandbox").await;
+    bench.command("ui filter win11").await;
     bench.press("p s").await;
     assert!(matches!(
         bench.app.overlays.last(),

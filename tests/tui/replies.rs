@@ -11,8 +11,8 @@ use super::harness::{Bench, screen};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_was_replaced_opens_no_dialog() {
     let mut bench = Bench::new().await;
-    bench.select("local/db").await;
-    let stop = Action::new("stop").on(Selector::id(&"local/db".parse().unwrap()));
+    bench.select("local/scratch").await;
+    let stop = Action::new("stop").on(Selector::id(&"local/scratch".parse().unwrap()));
     let late = bench.engine.plan(&stop).await.unwrap();
     bench.hold = true;
     bench.press("p t").await;

@@ -305,9 +305,6 @@ fn snapshots(app: &App, detail: &Detail) -> Vec<(String, Role)> {
             .size_bytes
             .map_or_else(|| "-".to_owned(), |b| b.to_string());
         let mut rest = String::new();
-        if snapshot.current {
-            rest.push_str("(you are here) ");
-        }
         if let Some(why) = &snapshot.broken {
             rest.push_str(&format!("broken: {why} "));
         }
@@ -324,6 +321,10 @@ fn snapshots(app: &App, detail: &Detail) -> Vec<(String, Role)> {
             ),
             role,
         ));
+    }
+    // Last, so that it is seen however narrow the pane is.
+    if let Some(here) = detail.snapshots.iter().find(|s| s.current) {
+        out.push((format!("(you are here, after {})", here.name), Role::Accent));
     }
     out
 }

@@ -92,18 +92,14 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
     };
     lines.push((headline.to_owned(), Role::Title));
     for context in contexts {
-        let said = match (&context.health, &context.facts) {
-            (Health::Connecting, _) => "asking …".to_owned(),
-            (health, facts) => match health.error() {
-                Some(error) => error.message.clone(),
-                None => {
-                    let facts = facts
-                        .as_ref()
-                        .and_then(|f| f.summary.clone().or_else(|| f.version.clone()))
-                        .unwrap_or_default();
-                    format!("ready: {facts}")
-                }
-            },
+        let facts = context.facts.as_ref();
+        let said = if context.health == Health::Connecting {
+            "asking …".to_owned()
+        } else if let Some(error) = context.health.error() {
+            error.message.clone()
+        } else {
+            let known = facts.and_then(|f| f.summary.clone().or_else(|| f.version.clone()));
+            format!("ready: {}", known.unwrap_or_default())
         };
         lines.push((
             format!(

@@ -36,7 +36,7 @@ pub fn lines(app: &App) -> Vec<(String, Role)> {
                 .iter_mut()
                 .find(|(_, run)| *run == binding.run && binding.help.is_empty());
             if let Some((text, _)) = same {
-                *text = text.replacen("\u{1}", &format!(", {keys}\u{1}"), 1);
+                *text = text.replacen('\u{1}', &format!(", {keys}\u{1}"), 1);
             } else {
                 let help = if binding.help.is_empty() {
                     binding.run.trim_start_matches("ui ").to_owned()

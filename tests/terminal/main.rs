@@ -1,0 +1,7 @@
+//! The real program in a real terminal: tmux on a socket of its own.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod life;
+mod restored;
+mod tmux;
