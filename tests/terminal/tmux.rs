@@ -157,7 +157,7 @@ impl Pane {
             screen.contains(text)
                 && screen
                     .lines()
-                    .any(|l| l.contains("[Cancel]") && !l.contains('…'))
+                    .any(|l| l.contains("[Cancel]") && !l.contains("(wait)"))
         });
     }
 

@@ -73,6 +73,19 @@ fn req_03_an_error_is_told_with_its_remedy_and_ends_nothing() {
 }
 
 #[test]
+fn req_13_keys_typed_ahead_of_a_question_open_nothing_else() {
+    let mut app = app(setup(80, 24), fleet());
+    press(&mut app, "p t S S");
+    assert!(app.overlays.is_empty());
+    assert!(app.planning.is_some());
+    // But one can give it up, look around and leave meanwhile.
+    press(&mut app, "j k Esc");
+    assert!(app.planning.is_none());
+    press(&mut app, "S");
+    assert_eq!(app.overlays.len(), 1);
+}
+
+#[test]
 fn one_detail_is_asked_for_at_a_time() {
     let mut app = app(setup(120, 24), fleet());
     let reads = |effects: &[Effect]| {

@@ -20,6 +20,20 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     if !app.overlays.is_empty() {
         return overlays::key(app, key);
     }
+    // A question is on its way: what would answer it was typed ahead and must not do anything else
+    // meanwhile. Looking around, switching and leaving go on.
+    if let Some(planning) = &app.planning {
+        if key.code == Code::Esc {
+            app.planning = None;
+            app.say("given up; nothing was done");
+            return Vec::new();
+        }
+        if matches!(key.code, Code::Char(c) if c.is_uppercase()) {
+            let verb = planning.action.verb.clone();
+            app.say(format!("planning: corral {verb} … Esc gives it up"));
+            return Vec::new();
+        }
+    }
     // What was said is read by now; an effect of this key may say something new.
     app.notice = None;
     let sections = app.sections();

@@ -129,7 +129,7 @@ fn buttons(
     }
     // Keys do not count yet: said, so that a lost key is no riddle.
     if !open {
-        canvas.put(x, y, end.saturating_sub(x), "…", Role::Muted);
+        canvas.put(x, y, end.saturating_sub(x), "(wait)", Role::Muted);
     }
 }
 
