@@ -249,12 +249,20 @@ pub fn cell(app: &App, row: &Instance, column: Column, width: u16) -> (String, R
     }
 }
 
-/// `1.2 / 4.0 GiB`.
+/// `1.2 / 4.0 GiB`: both in the unit of what there is.
 fn of(used: Bytes, all: Bytes) -> String {
-    let (used, all) = (used.to_string(), all.to_string());
-    match (used.split_once(' '), all.split_once(' ')) {
-        (Some((n, a)), Some((_, b))) if a == b => format!("{n} / {all}"),
-        _ => format!("{used}/{all}"),
+    let text = all.to_string();
+    let Some((_, unit)) = text.split_once(' ') else {
+        return text;
+    };
+    let Ok(one) = format!("1{unit}").parse::<Bytes>() else {
+        return text;
+    };
+    let part = used.0 as f64 / one.0 as f64;
+    if part < 9.95 {
+        format!("{part:.1} / {text}")
+    } else {
+        format!("{part:.0} / {text}")
     }
 }
 
@@ -349,6 +357,13 @@ pub fn sign(app: &App, row: &Instance) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn req_35_memory_in_one_unit() {
+        assert_eq!(of(Bytes::mib(754), Bytes::gib(2)), "0.7 / 2.0 GiB");
+        assert_eq!(of(Bytes::gib(71), Bytes::gib(128)), "71 / 128 GiB");
+        assert_eq!(of(Bytes(0), Bytes(0)), "0.0 / 0 B");
+    }
 
     #[test]
     fn state_is_always_on_the_screen_and_nothing_is_wider() {

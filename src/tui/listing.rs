@@ -454,6 +454,32 @@ fn problems(app: &App) -> Listing {
     }
 }
 
+/// How many rows the list of problems has, without making them: the header asks at every frame.
+pub fn problem_count(app: &App) -> usize {
+    let contexts: usize = app
+        .fleet
+        .contexts
+        .iter()
+        .map(|c| {
+            usize::from(c.health.error().is_some())
+                + usize::from(c.hidden.is_some_and(|n| n > 0))
+                + c.problems.len()
+        })
+        .sum();
+    let instances = app
+        .fleet
+        .instances
+        .iter()
+        .filter(|row| !row.stale && crate::action::fleet_api::filter::has_problem(row))
+        .count();
+    let tasks = app
+        .tasks
+        .iter()
+        .filter(|task| matches!(task.state, TaskState::Failed | TaskState::Partial))
+        .count();
+    contexts + instances + tasks
+}
+
 fn problem(what: &str, text: &str, remedy: Option<&str>, role: Role) -> ListRow {
     let mut more = vec![(text.to_owned(), role)];
     more.extend(remedy.iter().map(|r| (format!("-> {r}"), Role::Accent)));

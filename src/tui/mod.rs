@@ -21,7 +21,7 @@ pub mod listing;
 pub mod msg;
 pub mod palette;
 mod run;
-mod terminal;
+pub mod terminal;
 pub mod text;
 pub mod theme;
 pub mod tree;

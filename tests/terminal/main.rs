@@ -1,6 +1,6 @@
 //! The real program in a real terminal: tmux on a socket of its own.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod life;
 mod restored;

@@ -162,3 +162,32 @@ fn req_26_it_follows_a_new_size() {
     pane.keys("q");
     pane.until("the shell", |screen| screen.trim_end().ends_with("READY>"));
 }
+
+/// Runs inside a pane, by the test below.
+#[test]
+#[ignore = "takes the terminal it runs on"]
+fn helper_takes_the_terminal_and_panics() {
+    let terminal = corral::tui::terminal::Terminal::take(true).unwrap();
+    assert!(std::env::var("CORRAL_TEST_PANIC").is_err(), "planted");
+    drop(terminal);
+}
+
+#[test]
+fn req_21_after_a_panic() {
+    if !is_there() {
+        return;
+    }
+    let pane = Pane::open(80, 24, &[("CORRAL_TEST_PANIC", "1")]);
+    pane.line("stty -g > before");
+    let before = pane.file("before");
+    let state = pane.state();
+    let own = std::env::current_exe().unwrap();
+    pane.line(&format!(
+        "{} --ignored --exact --nocapture restored::helper_takes_the_terminal_and_panics; stty -g > after",
+        own.display()
+    ));
+    assert_eq!(pane.file("after"), before);
+    // What went wrong is on the shell's screen, not lost with the other one.
+    pane.wait_for("planted");
+    assert_eq!(pane.state(), state);
+}

@@ -96,7 +96,7 @@ pub fn fleet() -> FleetView {
     "db".clone_into(&mut vm.name);
     vm.protected = true;
     let mut hostile = instance("lab/default/evil", "incus", State::Running);
-    hostile.name = "e\u{1b}]0;owned\u{7}vil\u{202e}\n日本".to_owned();
+    "e\u{1b}]0;owned\u{7}vil\u{202e}\n日本".clone_into(&mut hostile.name);
     hostile.kind = InstanceKind::Ct;
     let mut broken = instance("lab/default/half", "incus", State::Broken);
     broken.reason = Some("no config in the answer".to_owned());

@@ -242,3 +242,13 @@ async fn req_25_copying_says_what_was_sent() {
     assert!(sent);
     assert!(bench.screen().contains("sent to the terminal's clipboard"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_count_of_problems_is_that_of_their_list() {
+    let bench = Bench::new().await;
+    let listed = corral::tui::listing::of(&bench.app, Pane::Problems)
+        .rows
+        .len();
+    assert!(listed > 0);
+    assert_eq!(corral::tui::listing::problem_count(&bench.app), listed);
+}

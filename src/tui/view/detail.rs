@@ -127,7 +127,7 @@ fn wrap_keeping_indent(text: &str, width: usize) -> Vec<String> {
 fn field(out: &mut Vec<(String, Role)>, name: &str, value: impl Into<String>) {
     let value = value.into();
     if !value.is_empty() {
-        out.push((format!("{name:<11}{value}"), Role::Text));
+        out.push((format!("{name:<12} {value}"), Role::Text));
     }
 }
 
@@ -143,7 +143,7 @@ fn summary(app: &App, row: &Instance, detail: Option<&Detail>) -> Vec<(String, R
         state.push_str(&format!(", up {}", age(up)));
     }
     out.push((
-        format!("{:<11}{state}", "State"),
+        format!("{:<12} {state}", "State"),
         super::super::columns::role_of(app, row),
     ));
     field(
@@ -261,10 +261,10 @@ fn summary(app: &App, row: &Instance, detail: Option<&Detail>) -> Vec<(String, R
             },
         );
         for pending in &detail.pending {
-            out.push((format!("{:<11}{pending}", "Pending"), Role::Warn));
+            out.push((format!("{:<12} {pending}", "Pending"), Role::Warn));
         }
         for problem in &detail.problems {
-            out.push((format!("{:<11}{problem}", "Problem"), Role::Error));
+            out.push((format!("{:<12} {problem}", "Problem"), Role::Error));
         }
     }
     field(

@@ -98,7 +98,7 @@ fn tab(canvas: &mut Canvas, x: u16, room: u16, text: &str, chosen: bool, role: R
 
 fn right_side(app: &App) -> Vec<(String, Role)> {
     let mut out = Vec::new();
-    let problems = super::super::listing::of(app, Pane::Problems).rows.len();
+    let problems = super::super::listing::problem_count(app);
     if problems > 0 {
         out.push((format!(" !{problems}"), Role::Warn));
     }
