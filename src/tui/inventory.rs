@@ -1,6 +1,5 @@
 //! The inventory's rows: which, in which order, which one is under the cursor, which are marked.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -42,6 +41,11 @@ pub struct Inventory {
     pub range: Option<String>,
     /// All instances of the fleet that are marked, in the fleet's order.
     pub marked: Vec<Arc<Instance>>,
+    /// The fleet that `order` is of.
+    sorted: Vec<Arc<Instance>>,
+    /// All instances in the order of the screen, as positions in the fleet: the next sort begins
+    /// with it, and finds a fleet that is as it was sorted already.
+    order: Vec<usize>,
 }
 
 impl Default for Inventory {
@@ -63,6 +67,8 @@ impl Default for Inventory {
             marks: BTreeSet::new(),
             range: None,
             marked: Vec::new(),
+            sorted: Vec::new(),
+            order: Vec::new(),
         }
     }
 }
@@ -108,63 +114,74 @@ impl Inventory {
     /// Works the rows out anew. The cursor stays on the same instance.
     pub fn derive(&mut self, fleet: &FleetView, now: Timestamp) {
         self.follow_identities(fleet);
+        self.sort_all(fleet);
         let cx = FilterCx { now };
-        let mut rows: Vec<Arc<Instance>> = fleet
-            .instances
+        self.rows = self
+            .order
             .iter()
+            .map(|n| &fleet.instances[*n])
             .filter(|row| self.context.as_ref().is_none_or(|c| *c == row.context))
             .filter(|row| !self.problems || has_problem(row))
             .filter(|row| self.filter.matches(row, cx))
             .cloned()
             .collect();
-        let order = by_column(&self.sort).unwrap_or(by_name);
-        let reverse = self.reverse;
-        rows.sort_by(|a, b| {
-            let by = order(a, b);
-            // Templates stay last, whichever way round.
-            let templates = a.template.cmp(&b.template);
-            templates
-                .then(if reverse { by.reverse() } else { by })
-                .then_with(|| {
-                    if by == Ordering::Equal {
-                        a.id.cmp(&b.id)
-                    } else {
-                        Ordering::Equal
-                    }
-                })
-        });
-        self.rows = rows;
-        if let Some((identity, _)) = &self.selected
-            && let Some(n) = self.rows.iter().position(|row| row.identity() == *identity)
-        {
-            self.cursor = n;
+        if let Some((identity, id)) = &self.selected {
+            // Nearly always it is where its ID is; only a machine that moved is looked for by uid.
+            let by_id = self.rows.iter().position(|row| row.id == *id);
+            let found = by_id
+                .filter(|n| self.rows[*n].identity() == *identity)
+                .or_else(|| self.rows.iter().position(|row| row.identity() == *identity));
+            if let Some(n) = found {
+                self.cursor = n;
+            }
         }
         self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
         self.remember();
-        self.marked = fleet
-            .instances
-            .iter()
-            .filter(|row| self.marks.contains(&row.identity()))
-            .cloned()
-            .collect();
+        self.marked = if self.marks.is_empty() {
+            Vec::new()
+        } else {
+            let marked = |row: &&Arc<Instance>| self.marks.contains(&row.identity());
+            fleet.instances.iter().filter(marked).cloned().collect()
+        };
+    }
+
+    /// Sorts the whole fleet, beginning with the order it had.
+    fn sort_all(&mut self, fleet: &FleetView) {
+        let all = &fleet.instances;
+        let alike = |(a, b): (&Arc<Instance>, &Arc<Instance>)| Arc::ptr_eq(a, b) || a.id == b.id;
+        if self.sorted.len() != all.len() || !self.sorted.iter().zip(all).all(alike) {
+            self.order = (0..all.len()).collect();
+        }
+        self.sorted.clone_from(all);
+        let by = by_column(&self.sort).unwrap_or(by_name);
+        let reverse = self.reverse;
+        self.order.sort_by(|a, b| {
+            let (a, b) = (&all[*a], &all[*b]);
+            let order = by(a, b);
+            let order = if reverse { order.reverse() } else { order };
+            // Templates stay last, whichever way round; equals stand by ID.
+            a.template
+                .cmp(&b.template)
+                .then(order)
+                .then_with(|| a.id.cmp(&b.id))
+        });
     }
 
     /// A uid that becomes known takes over what hung on the ID; what is gone is unmarked.
     fn follow_identities(&mut self, fleet: &FleetView) {
-        if self.marks.is_empty() && self.selected.is_none() {
+        if let Some((selected, id)) = &mut self.selected
+            && *selected == id.to_string()
+            && let Some(row) = fleet.instances.iter().find(|row| row.id == *id)
+        {
+            *selected = row.identity();
+        }
+        if self.marks.is_empty() {
             return;
         }
         let mut alive = BTreeSet::new();
         for row in &fleet.instances {
             let identity = row.identity();
-            let by_id = row.id.to_string();
-            if let Some((selected, id)) = &mut self.selected
-                && *id == row.id
-                && *selected == by_id
-            {
-                selected.clone_from(&identity);
-            }
-            if self.marks.contains(&identity) || self.marks.contains(&by_id) {
+            if self.marks.contains(&identity) || self.marks.contains(&row.id.to_string()) {
                 alive.insert(identity);
             }
         }

@@ -23,6 +23,8 @@ use crate::model::{Error, FleetView, InstanceId, Result};
 
 /// At most 60 frames a second.
 const FRAME: Duration = Duration::from_millis(16);
+/// A busy fleet changes more often than anybody reads: it is looked at ten times a second.
+const LOOK: Duration = Duration::from_millis(100);
 /// Ages on the screen go by ten seconds.
 const AGES: Duration = Duration::from_secs(10);
 /// Answers on their way to the loop: more than that wait at their sender, which has nothing else to do.
@@ -102,6 +104,7 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     let mut events = EventStream::new();
     let mut drawn: Option<Instant> = None;
     let mut dirty = true;
+    let mut looked = Instant::now();
     loop {
         for msg in queue.drain(..) {
             dirty = true;
@@ -120,6 +123,7 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
             continue;
         }
         let pause = if dirty { due } else { next_tick(&app) };
+        let look_in = LOOK.saturating_sub(looked.elapsed());
         tokio::select! {
             biased;
             signal = signals.next() => match signal {
@@ -137,8 +141,11 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
                 Some(Err(_)) | None => return Ok(Ended::Signal(SignalKind::hangup().as_raw_value())),
             },
             Some(msg) = replies.recv() => queue.push(msg),
-            Ok(()) = fleet.changed() => {
-                fleet.borrow_and_update();
+            Ok(()) = async {
+                tokio::time::sleep(look_in).await;
+                fleet.changed().await
+            } => {
+                looked = Instant::now();
                 queue.extend(look(&engine, &mut seen));
             }
             Ok(()) = tasks.changed() => queue.push(Msg::Tasks(tasks.borrow_and_update().clone())),
