@@ -127,10 +127,12 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
         tokio::select! {
             biased;
             signal = signals.next() => match signal {
-                STOP => suspend(&mut terminal),
+                STOP => {
+                    suspend(&mut terminal);
+                    dirty = true;
+                }
                 CONT => {
-                    // Stopped from outside, where nothing could be given back.
-                    let _ = terminal.enter_again();
+                    terminal.continued();
                     dirty = true;
                 }
                 other => return Ok(Ended::Signal(other)),

@@ -71,6 +71,21 @@ impl Terminal {
         self.enter()
     }
 
+    /// The process goes on after a stop. Where that came from outside, nothing could be given back
+    /// and the shell has had the terminal since: its modes are set anew. The other screen is ours
+    /// still, so that it is not entered twice.
+    pub fn continued(&mut self) {
+        let _ = disable_raw_mode();
+        let _ = enable_raw_mode();
+        let mut out = io::stdout().lock();
+        let _ = execute!(out, Hide, EnableBracketedPaste);
+        drop(out);
+        if self.mouse {
+            let _ = self.set_mouse(true);
+        }
+        self.repaint();
+    }
+
     /// The next frame paints everything.
     pub fn repaint(&mut self) {
         self.stale = true;

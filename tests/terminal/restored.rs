@@ -191,3 +191,25 @@ fn req_21_after_a_panic() {
     pane.wait_for("planted");
     assert_eq!(pane.state(), state);
 }
+
+#[test]
+fn a_stop_that_cannot_be_caught_is_mended_when_it_goes_on() {
+    if !is_there() {
+        return;
+    }
+    let pane = Pane::open(80, 24, &[]);
+    let state = pane.state();
+    pane.corral("--demo");
+    pane.wait_for("Inventory");
+    signal(&pane, "-STOP");
+    pane.wait_for("Stopped");
+    pane.line("fg");
+    pane.wait_gone("Stopped");
+    pane.wait_for("Inventory");
+    // Keys arrive one by one again, and are not echoed.
+    pane.keys("g x");
+    pane.wait_for("Contexts");
+    pane.keys("q q");
+    pane.until("the shell", |screen| screen.trim_end().ends_with("READY>"));
+    assert_eq!(pane.state(), state);
+}
