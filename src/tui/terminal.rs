@@ -75,8 +75,9 @@ impl Terminal {
     /// and the shell has had the terminal since: its modes are set anew. The other screen is ours
     /// still, so that it is not entered twice.
     pub fn continued(&mut self) {
-        let _ = disable_raw_mode();
-        let _ = enable_raw_mode();
+        if let Err(error) = disable_raw_mode().and_then(|()| enable_raw_mode()) {
+            tracing::warn!(%error, "the terminal's modes could not be set anew");
+        }
         let mut out = io::stdout().lock();
         let _ = execute!(out, Hide, EnableBracketedPaste);
         drop(out);
