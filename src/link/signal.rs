@@ -17,9 +17,14 @@ pub fn argv(pid: u32) -> Option<Vec<String>> {
     if list.is_empty() { None } else { Some(list) }
 }
 
-/// Whether a process is there and is no zombie.
+/// Whether a process is there and is no zombie. Its argument list would not do: it is empty for a
+/// moment while a program is being replaced by another.
 pub fn is_alive(pid: u32) -> bool {
-    argv(pid).is_some()
+    // `PID (name) STATE …`, and the name may hold anything.
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next())
+        .is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// The number in a pidfile.
@@ -57,6 +62,9 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = child.id();
+        while !argv(pid).is_some_and(|argv| argv.iter().any(|a| a == "1000")) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         let error = kill(pid, |argv| argv.iter().any(|a| a == "another")).unwrap_err();
         assert_eq!(error.kind, crate::model::ErrorKind::NotFound);
         assert!(is_alive(pid));
