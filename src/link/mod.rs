@@ -4,7 +4,6 @@ pub mod child;
 pub mod dial;
 pub mod duplex;
 pub mod files;
-pub mod lines;
 pub mod ports;
 pub mod qga;
 pub mod qmp;
