@@ -208,7 +208,9 @@ X
   dd if="$W/p1" of="$img" bs=1M seek=1 conv=notrunc,sparse status=none
   dd if="$W/p2" of="$img" bs=1M seek=$((1 + bootmb)) conv=notrunc,sparse status=none
   if [ "$2" = boot ]; then
-    local mbr; mbr=$(ls /usr/lib/syslinux/mbr/mbr.bin /usr/lib/SYSLINUX/mbr.bin 2>/dev/null | head -1)
+    # Debian has it in one of two places, by the package that brought it.
+    local mbr=/usr/lib/syslinux/mbr/mbr.bin
+    [ -e "$mbr" ] || mbr=/usr/lib/SYSLINUX/mbr.bin
     dd if="$mbr" of="$img" bs=440 count=1 conv=notrunc status=none
   fi
 }
