@@ -76,8 +76,10 @@ impl Form {
         }
         let shape = |field: &&Field| !row.shapes.iter().any(|(flag, _)| *flag == field.name);
         let mut fields: Vec<&Field> = row.fields.iter().filter(shape).collect();
-        let rank = |f: &Field| FIRST.iter().position(|name| *name == f.name);
-        fields.sort_by_key(|f| rank(f).unwrap_or(FIRST.len()));
+        if row.noun == GroupNoun::NewInstance {
+            let rank = |f: &Field| FIRST.iter().position(|name| *name == f.name);
+            fields.sort_by_key(|f| rank(f).unwrap_or(FIRST.len()));
+        }
         for field in fields {
             // A snapshot named with its instance is not asked for again.
             if field.name == "name" && targets.iter().any(|t| t.contains('@')) {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use corral::action::{Engine, EngineParts};
 use corral::backend::contract::Env;
-use corral::backend::demo::{self, DemoSize, Knobs};
+use corral::backend::demo::{self, Demo, DemoSize, Knobs};
 use corral::config::{self, LoadInput};
 use corral::fleet::{Fleet, FleetOptions, Member};
-use corral::model::{Dirs, Scope, Task};
+use corral::model::{Action, Data, Dirs, Plan, Result, Scope, Task};
 use corral::tui::app::App;
 use corral::tui::glyphs::Glyphs;
 use corral::tui::input::{Input, Key};
@@ -23,6 +23,11 @@ use ratatui::layout::Rect;
 pub struct Bench {
     pub app: App,
     pub engine: Arc<Engine>,
+    pub demos: Vec<Arc<Demo>>,
+    /// What came back for every change that was planned.
+    pub planned: Vec<Result<Plan>>,
+    /// What came back for every question.
+    pub answers: Vec<(Action, Result<Data>)>,
     /// Every effect so far.
     pub effects: Vec<Effect>,
     /// Effects on the terminal, and whatever is held back.
@@ -39,14 +44,28 @@ impl Bench {
     }
 
     pub async fn sized(width: u16, height: u16, knobs: Knobs) -> Self {
+        Self::with(width, height, knobs, None).await
+    }
+
+    /// With a configuration that can be changed; without one nothing is kept on disk.
+    pub async fn with(width: u16, height: u16, knobs: Knobs, config: Option<&str>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let dirs = Dirs::under(dir.path());
-        let members = demo::members(DemoSize::Small, &knobs)
-            .into_iter()
-            .map(|(spec, backend)| Member { spec, backend })
-            .collect();
+        if let Some(text) = config {
+            std::fs::create_dir_all(&dirs.config).unwrap();
+            std::fs::write(dirs.config.join("config.toml"), text).unwrap();
+        }
+        let mut demos = Vec::new();
+        let mut members = Vec::new();
+        for (spec, demo) in demo::members(DemoSize::Small, &knobs) {
+            demos.push(Arc::clone(&demo));
+            members.push(Member {
+                spec,
+                backend: demo,
+            });
+        }
         let fleet = Fleet::start(members, FleetOptions::default());
-        let engine = engine(fleet, &dirs);
+        let engine = engine(fleet, &dirs, config.is_none());
         let mut told = Vec::new();
         let mut setup = setup(&engine, &options(), (width, height), &mut told);
         setup.glyphs = Glyphs::Unicode;
@@ -57,6 +76,9 @@ impl Bench {
         let mut bench = Self {
             app: App::new(setup, at),
             engine,
+            demos,
+            planned: Vec::new(),
+            answers: Vec::new(),
             effects: Vec::new(),
             held: Vec::new(),
             hold: false,
@@ -104,6 +126,7 @@ impl Bench {
         match effect {
             Effect::Plan(n, action) => {
                 let plan = self.engine.plan(&action).await;
+                self.planned.push(plan.clone());
                 Some((n, Reply::Planned(plan.map(Box::new))))
             }
             Effect::Submit(n, plan, consent, options) => {
@@ -111,7 +134,8 @@ impl Bench {
                 Some((n, Reply::Submitted(task.map(|handle| handle.id.clone()))))
             }
             Effect::Read(n, action) => {
-                let data = self.engine.read(action).await;
+                let data = self.engine.read(action.clone()).await;
+                self.answers.push((action, data.clone()));
                 Some((n, Reply::Read(data.map(Box::new))))
             }
             Effect::Support(n, ids) => {
@@ -176,6 +200,12 @@ impl Bench {
         self.msg(Msg::Tick).await;
     }
 
+    /// Native calls of changes that any context has seen.
+    pub fn native(&self) -> Vec<String> {
+        let calls = self.demos.iter().map(|demo| demo.calls().native);
+        calls.flatten().collect()
+    }
+
     /// The screen.
     pub fn screen(&self) -> String {
         screen(&self.app)
@@ -232,7 +262,7 @@ pub fn options() -> TuiOptions {
     }
 }
 
-fn engine(fleet: Arc<Fleet>, dirs: &Dirs) -> Arc<Engine> {
+fn engine(fleet: Arc<Fleet>, dirs: &Dirs, in_memory: bool) -> Arc<Engine> {
     let loaded = config::load(&LoadInput {
         dirs,
         file: None,
@@ -251,6 +281,6 @@ fn engine(fleet: Arc<Fleet>, dirs: &Dirs) -> Arc<Engine> {
         env: Arc::new(env),
         config: loaded,
         readonly: None,
-        in_memory: true,
+        in_memory,
     })
 }

@@ -9,4 +9,5 @@ mod harness;
 mod invariants;
 mod keys;
 mod marks;
+mod parity;
 mod replies;
