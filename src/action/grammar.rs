@@ -392,11 +392,6 @@ pub fn quote(word: &str) -> String {
 
 /// Parses words without the leading `corral`.
 pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
-    if let Some(verb) = words.iter().find(|word| !word.starts_with('-'))
-        && let Some((_, choice)) = AMBIGUOUS_WORDS.iter().find(|(word, _)| word == verb)
-    {
-        return Err(Error::invalid(*choice).into());
-    }
     let argv = std::iter::once("corral").chain(words.iter().map(String::as_str));
     let matches = command()
         .try_get_matches_from(argv)
@@ -505,6 +500,9 @@ fn clap_failure(error: &clap::Error) -> ParseFailure {
         && let Some(clap::error::ContextValue::String(word)) =
             error.get(clap::error::ContextKind::InvalidSubcommand)
     {
+        if let Some((_, choice)) = AMBIGUOUS_WORDS.iter().find(|(known, _)| known == word) {
+            return Error::invalid(*choice).into();
+        }
         let verbs = rows()
             .iter()
             .flat_map(|row| row.aliases.iter().copied().chain([row.name]));
@@ -622,30 +620,35 @@ pub fn print(action: &Action) -> String {
                 (_, _) if field.secret => {}
                 (_, Value::Array(items)) => {
                     for item in items {
-                        words.push(format!("--{}", field.name));
-                        words.push(quote(&print_value(field, item)));
+                        push_flag(&mut words, field.name, &print_value(field, item));
                     }
                 }
-                (_, value) => {
-                    words.push(format!("--{}", field.name));
-                    words.push(quote(&print_value(field, value)));
-                }
+                (_, value) => push_flag(&mut words, field.name, &print_value(field, value)),
             }
         }
     }
     for context in &action.scope.contexts {
-        words.extend(["--context".to_owned(), quote(context)]);
+        push_flag(&mut words, "context", context);
     }
     for backend in &action.scope.backends {
-        words.extend(["--backend".to_owned(), quote(backend)]);
+        push_flag(&mut words, "backend", backend);
     }
     if let Some(filter) = &action.scope.filter {
-        words.extend(["--filter".to_owned(), quote(filter)]);
+        push_flag(&mut words, "filter", filter);
     }
     if action.scope.allow_partial {
         words.push("--allow-partial".to_owned());
     }
     words.join(" ")
+}
+
+/// A flag and its value; one word where the value would be read as another flag.
+fn push_flag(words: &mut Vec<String>, name: &str, value: &str) {
+    if value.starts_with('-') {
+        words.push(quote(&format!("--{name}={value}")));
+    } else {
+        words.extend([format!("--{name}"), quote(value)]);
+    }
 }
 
 fn print_value(field: &Field, value: &Value) -> String {

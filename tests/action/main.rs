@@ -5,4 +5,5 @@ mod bulk;
 mod guards;
 mod lists;
 mod plans;
+mod printing;
 mod tasks;
