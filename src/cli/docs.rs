@@ -3,7 +3,7 @@
 use clap::Command;
 
 use crate::action::{Row, Run, Targets, grammar, row::Group, rows};
-use crate::model::{Field, FieldKind, GroupNoun};
+use crate::model::{Field, FieldKind};
 
 /// `docs/commands.md`.
 pub fn commands() -> String {
@@ -69,15 +69,8 @@ fn section(row: &Row) -> String {
 }
 
 fn positional(row: &Row) -> String {
-    let word = match row.noun {
-        GroupNoun::None => return String::new(),
-        GroupNoun::Instances => "INSTANCE",
-        GroupNoun::NewInstance | GroupNoun::NewContext => "NAME",
-        GroupNoun::Contexts => "CONTEXT",
-        GroupNoun::Tasks => "TASK",
-        GroupNoun::File => "FILE",
-        GroupNoun::Shell => "SHELL",
-        GroupNoun::Words => "WORD",
+    let Some(word) = row.noun.word() else {
+        return String::new();
     };
     match row.targets {
         Targets::None => String::new(),
@@ -92,17 +85,7 @@ fn flag(field: &Field, of: &str) -> String {
     let value = match field.kind {
         FieldKind::Flag => String::new(),
         FieldKind::Choice(words) => format!(" {}", words.join("|")),
-        FieldKind::Bytes => " SIZE".to_owned(),
-        FieldKind::Count => " N".to_owned(),
-        FieldKind::Duration => " TIME".to_owned(),
-        FieldKind::KeyValue => " KEY=VALUE".to_owned(),
-        FieldKind::Path => " PATH".to_owned(),
-        FieldKind::Url => " URL".to_owned(),
-        FieldKind::Context => " CONTEXT".to_owned(),
-        FieldKind::Selector => " INSTANCE".to_owned(),
-        FieldKind::Task => " TASK".to_owned(),
-        FieldKind::Name | FieldKind::Snapshot => " NAME".to_owned(),
-        FieldKind::Text => " TEXT".to_owned(),
+        kind => format!(" {}", kind.word()),
     };
     let mut facts = Vec::new();
     if !of.is_empty() {

@@ -78,8 +78,8 @@ pub fn natural(a: &str, b: &str) -> Ordering {
             return left.len().cmp(&right.len()).then_with(|| a.cmp(b));
         };
         let order = if x.is_ascii_digit() && y.is_ascii_digit() {
-            let (m, n) = (number(&mut left), number(&mut right));
-            m.len().cmp(&n.len()).then_with(|| m.cmp(n))
+            let (one, other) = (number(&mut left), number(&mut right));
+            one.len().cmp(&other.len()).then_with(|| one.cmp(other))
         } else {
             left = &left[x.len_utf8()..];
             right = &right[y.len_utf8()..];

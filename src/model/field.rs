@@ -33,6 +33,26 @@ pub enum FieldKind {
     Task,
 }
 
+impl FieldKind {
+    /// The word that stands for a value in help and docs.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "SIZE",
+            Self::Count => "N",
+            Self::Name | Self::Snapshot => "NAME",
+            Self::Choice(_) => "WORD",
+            Self::Path => "PATH",
+            Self::Url => "URL",
+            Self::Duration => "TIME",
+            Self::KeyValue => "KEY=VALUE",
+            Self::Text | Self::Flag => "TEXT",
+            Self::Selector => "INSTANCE",
+            Self::Context => "CONTEXT",
+            Self::Task => "TASK",
+        }
+    }
+}
+
 /// What a row's positionals are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupNoun {
@@ -54,6 +74,22 @@ pub enum GroupNoun {
     Shell,
     /// Words of a front command.
     Words,
+}
+
+impl GroupNoun {
+    /// The word that stands for a positional in help and docs; none are taken: none.
+    pub const fn word(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Instances => Some("INSTANCE"),
+            Self::NewInstance | Self::NewContext => Some("NAME"),
+            Self::Contexts => Some("CONTEXT"),
+            Self::Tasks => Some("TASK"),
+            Self::File => Some("FILE"),
+            Self::Shell => Some("SHELL"),
+            Self::Words => Some("WORD"),
+        }
+    }
 }
 
 /// One argument.

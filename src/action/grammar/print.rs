@@ -1,0 +1,54 @@
+//! An action as a headless command line.
+
+use serde_json::Value;
+
+use super::super::rows::find;
+use super::values::print_value;
+use super::words::quote;
+use crate::model::{Action, FieldKind};
+
+/// The headless command line of an action, without `corral`. Secrets are left out.
+pub fn print(action: &Action) -> String {
+    let mut words: Vec<String> = action.verb.split(' ').map(str::to_owned).collect();
+    words.extend(action.targets.iter().map(|t| quote(t.as_str())));
+    if let Some(row) = find(&action.verb) {
+        for field in row.fields {
+            let Some(value) = action.args.0.get(field.name) else {
+                continue;
+            };
+            match (field.kind, value) {
+                (FieldKind::Flag, Value::Bool(true)) => words.push(format!("--{}", field.name)),
+                (FieldKind::Flag, _) => {}
+                (_, _) if field.secret => {}
+                (_, Value::Array(items)) => {
+                    for item in items {
+                        push_flag(&mut words, field.name, &print_value(field, item));
+                    }
+                }
+                (_, value) => push_flag(&mut words, field.name, &print_value(field, value)),
+            }
+        }
+    }
+    for context in &action.scope.contexts {
+        push_flag(&mut words, "context", context);
+    }
+    for backend in &action.scope.backends {
+        push_flag(&mut words, "backend", backend);
+    }
+    if let Some(filter) = &action.scope.filter {
+        push_flag(&mut words, "filter", filter);
+    }
+    if action.scope.allow_partial {
+        words.push("--allow-partial".to_owned());
+    }
+    words.join(" ")
+}
+
+/// A flag and its value; one word where the value would be read as another flag.
+fn push_flag(words: &mut Vec<String>, name: &str, value: &str) {
+    if value.starts_with('-') {
+        words.push(quote(&format!("--{name}={value}")));
+    } else {
+        words.extend([format!("--{name}"), quote(value)]);
+    }
+}

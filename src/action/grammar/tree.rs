@@ -1,0 +1,206 @@
+//! The command tree for clap, built from the rows.
+
+use clap::{Arg, ArgAction, Command};
+
+use super::super::row::{Row, Targets};
+use super::super::rows::rows;
+use crate::model::{Field, FieldKind, GroupNoun};
+
+/// Flags that hold for the whole run of the program.
+pub(super) const PROGRAM_FLAGS: &[Field] = &[
+    Field::flag(
+        "headless",
+        "No TUI, no prompt, no colour; with no verb: list",
+    ),
+    Field::new(
+        "demo",
+        FieldKind::Text,
+        "A simulated fleet that touches nothing",
+    ),
+    Field::new("config", FieldKind::Path, "Another config file"),
+    Field::flag("no-discover", "Only contexts from the config file"),
+    Field::flag("readonly", "Refuses every change"),
+];
+
+const OUTPUT_FLAGS: &[Field] = &[
+    Field::new(
+        "output",
+        FieldKind::Text,
+        "table, wide, name, json, yaml or jsonpath=…",
+    )
+    .short('o'),
+    Field::new(
+        "columns",
+        FieldKind::Text,
+        "Columns to print, comma-separated",
+    ),
+    Field::new(
+        "sort",
+        FieldKind::Text,
+        "Column to sort by; -COLUMN reverses",
+    ),
+    Field::flag("no-headers", "No header line"),
+    Field::new(
+        "progress",
+        FieldKind::Choice(&["json"]),
+        "Task events as JSON Lines on stderr",
+    ),
+];
+
+/// The whole command tree, built from the rows.
+pub fn command() -> Command {
+    let mut root = Command::new("corral")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("One terminal for every VM and container you run")
+        .disable_help_subcommand(true)
+        .subcommand_required(false)
+        .infer_subcommands(false)
+        .after_help(
+            "Without a verb corral opens its full-screen view. More: corral VERB --help, corral ui",
+        );
+    for flag in PROGRAM_FLAGS {
+        let arg = arg_of(flag).global(true).help_heading("Program");
+        root = root.arg(if flag.name == "demo" {
+            arg.num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("small")
+        } else {
+            arg
+        });
+    }
+    let mut groups: Vec<(&str, Command)> = Vec::new();
+    for row in rows() {
+        match row.name.split_once(' ') {
+            None => root = root.subcommand(command_of(row, row.name)),
+            Some((group, word)) => {
+                let sub = command_of(row, word);
+                if let Some((_, command)) = groups.iter_mut().find(|(name, _)| *name == group) {
+                    *command = std::mem::take(command).subcommand(sub);
+                } else {
+                    let command = Command::new(group)
+                        .about(group_about(group))
+                        .subcommand_required(true)
+                        .arg_required_else_help(true)
+                        .disable_help_subcommand(true)
+                        .subcommand(sub);
+                    groups.push((group, command));
+                }
+            }
+        }
+    }
+    for (_, command) in groups {
+        root = root.subcommand(command);
+    }
+    root
+}
+
+fn group_about(group: &str) -> String {
+    let words: Vec<&str> = rows()
+        .iter()
+        .filter_map(|row| {
+            row.name
+                .split_once(' ')
+                .filter(|(g, _)| *g == group)
+                .map(|(_, w)| w)
+        })
+        .collect();
+    format!("Groups: {}", words.join(", "))
+}
+
+fn command_of(row: &'static Row, word: &'static str) -> Command {
+    let mut command = Command::new(word)
+        .about(row.summary)
+        .display_order(row.group as usize);
+    if !row.details.is_empty() {
+        command = command.long_about(format!("{}\n\n{}", row.summary, row.details));
+    }
+    // Only aliases of the same group can be clap aliases; `rm` for `snapshot delete` is `snapshot rm`.
+    for alias in row.aliases {
+        let same_group =
+            alias.rsplit_once(' ').map(|(g, _)| g) == row.name.rsplit_once(' ').map(|(g, _)| g);
+        if same_group {
+            command = command.visible_alias(alias.rsplit_once(' ').map_or(*alias, |(_, w)| w));
+        }
+    }
+    if !row.examples.is_empty() {
+        let lines: Vec<String> = row
+            .examples
+            .iter()
+            .map(|e| format!("  corral {e}"))
+            .collect();
+        command = command.after_help(format!("Examples:\n{}", lines.join("\n")));
+    }
+    if let Some(arg) = positional(row) {
+        command = command.arg(arg);
+    }
+    for field in row.fields {
+        command = command.arg(arg_of(field));
+    }
+    for (heading, flags) in row_flags(row) {
+        for field in flags {
+            if row.field(field.name).is_none() {
+                command = command.arg(arg_of(field).help_heading(heading));
+            }
+        }
+    }
+    command
+}
+
+/// The flags of a row besides its own fields, under their headings.
+pub(super) fn row_flags(row: &Row) -> Vec<(&'static str, &'static [Field])> {
+    let mut flags: Vec<(&'static str, &'static [Field])> = Vec::new();
+    if matches!(row.noun, GroupNoun::Instances | GroupNoun::NewInstance) || row.name == "doctor" {
+        flags.push(("Which", Row::SCOPE_FLAGS));
+    }
+    if row.is_change() {
+        flags.push(("Running it", Row::CHANGE_FLAGS));
+    }
+    flags.push(("Output", OUTPUT_FLAGS));
+    flags
+}
+
+fn positional(row: &Row) -> Option<Arg> {
+    let name = row.noun.word()?;
+    let arg = Arg::new("TARGETS").value_name(name).help(match row.noun {
+        GroupNoun::Instances => "ID, CONTEXT/NAME, name, UUID or glob",
+        GroupNoun::NewInstance => "Name of the new instance",
+        GroupNoun::File => "A file, - for standard input",
+        GroupNoun::Shell => "bash, zsh or fish",
+        _ => "",
+    });
+    Some(match row.targets {
+        Targets::None => return None,
+        Targets::One => arg.required(true).num_args(1),
+        Targets::Some | Targets::Any => arg.num_args(0..).action(ArgAction::Append),
+    })
+}
+
+fn arg_of(field: &Field) -> Arg {
+    let mut arg = Arg::new(field.name).long(field.name).help(field.doc);
+    if let Some(short) = field.short {
+        arg = arg.short(short);
+    }
+    match field.kind {
+        FieldKind::Flag => arg.action(ArgAction::SetTrue),
+        kind => {
+            arg = arg
+                .value_name(kind.word())
+                .required(field.required)
+                .allow_hyphen_values(matches!(kind, FieldKind::Text | FieldKind::Count))
+                .action(if field.many {
+                    ArgAction::Append
+                } else {
+                    ArgAction::Set
+                });
+            if let FieldKind::Choice(words) = kind {
+                arg = arg.value_parser(clap::builder::PossibleValuesParser::new(
+                    words.iter().copied(),
+                ));
+            }
+            if let Some(default) = field.default {
+                arg = arg.help(format!("{} [default: {default}]", field.doc));
+            }
+            arg
+        }
+    }
+}
