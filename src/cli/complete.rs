@@ -5,9 +5,10 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
+use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::fleet_api::sort::natural;
 use crate::action::{grammar, rows};
-use crate::model::{Dirs, Error, Field, FieldKind, GroupNoun, Result, shown};
+use crate::model::{Dirs, Error, Field, FieldKind, GroupNoun, Instance, Result, shown};
 
 /// What the scripts call: `corral __complete WORD… CURRENT`.
 pub const HIDDEN_VERB: &str = "__complete";
@@ -126,16 +127,16 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
     let row = rows::find(&path.join(" "));
     if let Some(arg) = expects {
         let name = arg.get_id().as_str();
-        return values(arg, field(row, name), "", dirs);
+        return values(arg, field(row, name), "", current, dirs);
     }
-    if let Some((name, _)) = current.split_once('=')
+    if let Some((name, typed)) = current.split_once('=')
         && name.starts_with("--")
     {
         let Some(arg) = flag(command, &root, name) else {
             return Vec::new();
         };
         let lead = format!("{name}=");
-        return values(arg, field(row, arg.get_id().as_str()), &lead, dirs);
+        return values(arg, field(row, arg.get_id().as_str()), &lead, typed, dirs);
     }
     if current.starts_with('-') {
         return flags(command, &root);
@@ -209,9 +210,10 @@ fn flags(command: &Command, root: &Command) -> Candidates {
     found
 }
 
-fn values(arg: &Arg, kind: Option<FieldKind>, lead: &str, dirs: &Dirs) -> Candidates {
+fn values(arg: &Arg, kind: Option<FieldKind>, lead: &str, typed: &str, dirs: &Dirs) -> Candidates {
     let found = match (arg.get_id().as_str(), kind) {
         ("output", _) => plain(&["table", "wide", "name", "json", "yaml", "jsonpath="]),
+        ("filter", _) => filters(typed, dirs),
         ("config", _) | (_, Some(FieldKind::Path)) => plain(&[FILES]),
         ("context", _) | (_, Some(FieldKind::Context)) => contexts(dirs),
         (_, Some(FieldKind::Selector)) => instances(dirs),
@@ -252,17 +254,47 @@ fn read(path: &Path) -> Option<serde_json::Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
+/// The instances that the earlier runs have seen.
+fn cached(dirs: &Dirs) -> Vec<serde_json::Value> {
+    stems(&dirs.cache.join("inventory"), ".json")
+        .into_iter()
+        .filter_map(
+            |(_, path)| match read(&path)?.get_mut("instances")?.take() {
+                serde_json::Value::Array(rows) => Some(rows),
+                _ => None,
+            },
+        )
+        .flatten()
+        .collect()
+}
+
+/// The last word of a filter that is being typed, as far as it may go.
+fn filters(typed: &str, dirs: &Dirs) -> Candidates {
+    let rows: Vec<Instance> = cached(dirs)
+        .into_iter()
+        .filter_map(|row| serde_json::from_value(row).ok())
+        .collect();
+    let contexts: Vec<String> = contexts(dirs).into_iter().map(|(name, _)| name).collect();
+    let known = Known {
+        rows: rows.iter(),
+        contexts: &contexts,
+    };
+    let found = complete(typed, known);
+    let before = typed.get(..found.from).unwrap_or_default();
+    found
+        .words
+        .into_iter()
+        .map(|(word, about)| (format!("{before}{word}"), about))
+        .collect()
+}
+
 fn instances(dirs: &Dirs) -> Candidates {
     let mut found: Candidates = Vec::new();
-    for (_, path) in stems(&dirs.cache.join("inventory"), ".json") {
-        let Some(cached) = read(&path) else { continue };
-        let rows = cached.get("instances").and_then(|rows| rows.as_array());
-        for row in rows.into_iter().flatten() {
-            let text = |key| row.get(key).and_then(|v| v.as_str()).unwrap_or_default();
-            let (id, name, state) = (text("id"), text("name"), text("state"));
-            if !id.is_empty() {
-                found.push((id.to_owned(), format!("{name} {state}")));
-            }
+    for row in cached(dirs) {
+        let text = |key| row.get(key).and_then(|v| v.as_str()).unwrap_or_default();
+        let (id, name, state) = (text("id"), text("name"), text("state"));
+        if !id.is_empty() {
+            found.push((id.to_owned(), format!("{name} {state}")));
         }
     }
     found.sort_by(|a, b| natural(&a.0, &b.0));
@@ -401,6 +433,33 @@ mod tests {
         assert_eq!(asked(&["completion", "z"], &dirs), ["zsh"]);
         assert_eq!(asked(&["batch", ""], &dirs), [FILES]);
         assert!(asked(&["stop", "hv1/db2", "--on-error", ""], &dirs).contains(&"stop".to_owned()));
+    }
+
+    #[test]
+    fn filters_field_by_field() {
+        let (_root, dirs) = home();
+        let mut row = Instance::new(
+            "hv1/web".parse().unwrap(),
+            crate::model::Kind::read("k"),
+            crate::model::InstanceKind::Vm,
+            crate::model::State::Running,
+            jiff::Timestamp::UNIX_EPOCH,
+        );
+        row.tags = vec!["prod".to_owned()];
+        let cached = serde_json::json!({ "instances": [row, { "id": 7 }] });
+        std::fs::write(dirs.cache.join("inventory/hv1.json"), cached.to_string()).unwrap();
+        assert_eq!(
+            asked(&["list", "--filter", "sta"], &dirs),
+            ["state:", "stale:"]
+        );
+        assert_eq!(
+            asked(&["list", "--filter=kind:vm tag:"], &dirs),
+            ["--filter=kind:vm tag:prod"]
+        );
+        assert_eq!(
+            asked(&["stop", "--filter", "-context:h"], &dirs),
+            ["-context:hv1"]
+        );
     }
 
     #[test]

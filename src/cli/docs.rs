@@ -2,6 +2,7 @@
 
 use clap::Command;
 
+use crate::action::fleet_api::filter::FIELDS;
 use crate::action::{Row, Run, Targets, grammar, row::Group, rows};
 use crate::model::{Field, FieldKind};
 
@@ -26,8 +27,25 @@ pub fn commands() -> String {
     for field in Row::CHANGE_FLAGS {
         out.push_str(&flag(field, "changes"));
     }
+    out.push_str(FILTERS);
+    for field in FIELDS {
+        out.push_str(&format!("| `{}` | {} |\n", field.name, field.takes));
+    }
     out
 }
+
+const FILTERS: &str = "
+## Filters
+
+`--filter` takes words, separated by blanks; all must hold. `FIELD:VALUE` asks one field, `,` is \"or\" within it, a \
+leading `-` is \"not\", `-template` is short for `-template:yes`. A bare word is looked for in name, ID, address, MAC, tag, \
+host and note. `*` and `?` make a value a glob over the whole text; `\"…\"` takes every meaning away, with `\\\"` for a \
+quote. What is not known is in no range. In the full-screen view `/` takes the same, and also `!` for \"not\" and `mem>8G`, \
+`cpu<=4`; Tab completes.
+
+| field | takes |
+|---|---|
+";
 
 fn section(row: &Row) -> String {
     let mut out = format!(

@@ -6,7 +6,7 @@ use std::path::Path;
 use toml_edit::{Item, TableLike, Value};
 
 use super::file::{position, problem};
-use super::nearest::nearest;
+use crate::model::nearest;
 use crate::model::{ConfigProblem, shown};
 
 /// Collects the faults of one file.

@@ -7,8 +7,8 @@ use serde_json::Value;
 use toml_edit::{Item, TableLike};
 
 use super::check::{Checker, cut, key_span, value};
-use super::nearest::nearest;
 use super::schema::{COMMON_CONTEXT_KEYS, quoted, value_of};
+use crate::model::nearest;
 use crate::model::{Field, Kind, Secret, SecretText};
 
 /// One `[[context]]`, validated. Its secret is a reference still.

@@ -10,7 +10,6 @@ pub mod edit;
 mod file;
 mod layers;
 mod load;
-mod nearest;
 mod schema;
 mod settings;
 #[cfg(test)]
@@ -18,6 +17,5 @@ mod tests;
 
 pub use contexts::{ContextEntry, is_context_name};
 pub use load::{LoadInput, Loaded, load};
-pub use nearest::nearest;
 pub use schema::{COMMON_CONTEXT_KEYS, value_of};
 pub use settings::{Discover, Settings, UiSettings};

@@ -206,7 +206,7 @@ pub(super) fn plain(kind: FieldKind, written: &toml_edit::Value) -> Result<Value
         FieldKind::Choice(words) => match written.as_str() {
             Some(word) if words.contains(&word) => Ok(Value::String(word.to_owned())),
             Some(word) => {
-                let hint = super::nearest(word, words.iter().copied())
+                let hint = crate::model::nearest(word, words.iter().copied())
                     .map(|near| format!(" (did you mean {near:?}?)"))
                     .unwrap_or_default();
                 Err(format!(
@@ -286,7 +286,7 @@ fn discover(written: &toml_edit::Value, kinds: &[&str]) -> Result<Value, String>
     for item in list {
         let kind = item.as_str().ok_or_else(allowed)?;
         if !kinds.contains(&kind) {
-            let hint = super::nearest(kind, kinds.iter().copied())
+            let hint = crate::model::nearest(kind, kinds.iter().copied())
                 .map(|near| format!("; did you mean {near:?}?"))
                 .unwrap_or_default();
             return Err(format!("{}: no kind {:?}{hint}", allowed(), shown(kind)));

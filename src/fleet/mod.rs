@@ -4,6 +4,7 @@ mod addresses;
 mod backoff;
 mod cache;
 pub mod filter;
+mod glob;
 mod hub;
 mod learnt;
 mod load;

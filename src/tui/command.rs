@@ -133,7 +133,7 @@ fn front(word: &str, rest: &[String]) -> Result<Command> {
     if FRONT.iter().any(|(name, _)| *name == word) {
         return Ok(Command::Front(word.to_owned(), rest.to_vec()));
     }
-    let near = grammar::nearest(word, FRONT.iter().map(|(name, _)| *name));
+    let near = crate::model::nearest(word, FRONT.iter().map(|(name, _)| *name));
     let error = Error::invalid(format!(
         "there is no command \"ui {}\"",
         crate::model::shown(word)

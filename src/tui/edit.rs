@@ -40,6 +40,13 @@ impl Line {
         self.at += clean.len();
     }
 
+    /// Puts a text in place of what stands between `from` and the cursor.
+    pub fn replace_before(&mut self, from: usize, text: &str) {
+        self.text.drain(from..self.at);
+        self.at = from;
+        self.insert(text);
+    }
+
     /// Takes a key; false if it is none for a line.
     pub fn key(&mut self, key: Key) -> bool {
         match (key.code, key.ctrl) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::action::fleet_api::filter::{Filter, FilterCx, FilterError, has_problem};
+use crate::action::fleet_api::filter::{Filter, FilterCx, FilterError, Syntax, has_problem};
 use crate::action::fleet_api::sort::{by_column, by_name};
 use crate::model::{FleetView, Instance, InstanceId};
 
@@ -87,14 +87,14 @@ fn without_fault(text: &str, error: &FilterError) -> Filter {
         text.get(..begin).unwrap_or_default(),
         text.get(end..).unwrap_or_default()
     );
-    Filter::parse(&rest).unwrap_or_default()
+    Filter::parse_as(&rest, Syntax::View).unwrap_or_default()
 }
 
 impl Inventory {
     /// Sets the filter. Of a wrong one what can be understood is in force, and the rest is told.
     pub fn set_filter(&mut self, text: &str) {
         text.clone_into(&mut self.filter_text);
-        match Filter::parse(text) {
+        match Filter::parse_as(text, Syntax::View) {
             Ok(filter) => {
                 self.filter = filter;
                 self.filter_error = None;

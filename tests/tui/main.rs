@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod dialogs;
+mod filters;
 mod fixture;
 mod frames;
 mod harness;

@@ -1,8 +1,8 @@
 //! What is wrong with a command line, in one line, and what to do.
 
 use super::super::rows::rows;
-use super::{ParseFailure, nearest};
-use crate::model::{Error, shown};
+use super::ParseFailure;
+use crate::model::{Error, nearest, shown};
 
 /// Words with two meanings in the field: they run nothing, they answer with the choice.
 pub const AMBIGUOUS_WORDS: &[(&str, &str)] = &[

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use super::row::{Row, Targets};
 use super::rows::{find, rows};
-pub use crate::config::nearest;
-use crate::model::{Action, Consent, Error, Field, GroupNoun, Result, Selector, shown};
+use crate::model::{Action, Consent, Error, Field, GroupNoun, Result, Selector, nearest, shown};
 pub use faults::AMBIGUOUS_WORDS;
 pub use print::print;
 pub use tree::command;

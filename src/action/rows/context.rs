@@ -7,7 +7,6 @@ use futures::future::join_all;
 
 use super::super::contexts::{self, spec_of};
 use super::super::engine::Engine;
-use super::super::grammar::nearest;
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::{context_edit as edit, context_trust as trust};
 use crate::backend::registry::{self, KINDS};
@@ -15,7 +14,7 @@ use crate::config::ContextEntry;
 use crate::fleet::Member;
 use crate::model::{
     Action, Body, ContextRow, ContextSpec, Data, Error, Field, FieldKind, GroupNoun, Health,
-    Result, Scope, shown,
+    Result, Scope, nearest, shown,
 };
 
 const LIST: Row = Row {

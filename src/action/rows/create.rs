@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::super::engine::Engine;
-use super::super::grammar::{nearest, read_value};
+use super::super::grammar::read_value;
 use super::super::planner::{Planned, Shape, finish, prepare_all};
 use super::super::request::Request;
 use super::super::row::{Group, Risk, Row, Run, Targets};
@@ -13,7 +13,7 @@ use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, K
 use crate::backend::registry;
 use crate::model::{
     Action, Body, Bytes, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId,
-    InstanceKind, Operation, Result, SecretText, State,
+    InstanceKind, Operation, Result, SecretText, State, nearest,
 };
 
 const CREATE: Row = Row {

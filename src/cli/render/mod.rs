@@ -55,7 +55,7 @@ impl Format {
                     jsonpath::select(&serde_json::Value::Null, path)?;
                     return Ok(Self::JsonPath(path.to_owned()));
                 }
-                let near = crate::config::nearest(other, WORDS);
+                let near = crate::model::nearest(other, WORDS);
                 let error = Error::invalid(format!("{:?} is no output format", shown(other)));
                 return Err(error.remedy(match near {
                     Some(near) => format!("Did you mean -o {near}?"),

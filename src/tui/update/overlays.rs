@@ -7,6 +7,7 @@ use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
 use super::{changes, front, keys};
+use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::grammar::{self, ParseFailure};
 use crate::model::FieldKind;
 
@@ -390,6 +391,7 @@ fn filter(app: &mut App, key: Key) -> Vec<Effect> {
                 app.overlays.pop();
             }
         }
+        Code::Tab => complete_filter(app),
         // The list can be looked through while the filter is open.
         Code::Up => app.inventory.step(-1),
         Code::Down => app.inventory.step(1),
@@ -402,6 +404,42 @@ fn filter(app: &mut App, key: Key) -> Vec<Effect> {
         }
     }
     Vec::new()
+}
+
+/// Completes the word before the cursor as far as it is certain, and names what it may become.
+fn complete_filter(app: &mut App) {
+    let Some(Overlay::Filter(line, _)) = app.overlays.last_mut() else {
+        return;
+    };
+    let before = line.before().to_owned();
+    let contexts: Vec<String> = app.fleet.contexts.iter().map(|c| c.name.clone()).collect();
+    let known = Known {
+        rows: app.fleet.instances.iter().map(AsRef::as_ref),
+        contexts: &contexts,
+    };
+    let found = complete(&before, known);
+    let typed = &before[found.from..];
+    let common = match found.words.as_slice() {
+        [] => {
+            app.say("nothing completes that");
+            return;
+        }
+        // A value that is whole is followed by the next word.
+        [(one, _)] if !one.ends_with(':') => format!("{one} "),
+        _ => found.common().to_owned(),
+    };
+    // What was typed in another case or without its quotes is replaced as a whole.
+    if common.len() >= typed.len() {
+        line.replace_before(found.from, &common);
+    }
+    let text = line.text().to_owned();
+    if found.words.len() > 1 {
+        let list: Vec<&str> = found.words.iter().map(|(word, _)| word.as_str()).collect();
+        app.say(list.join("  "));
+    } else {
+        app.notice = None;
+    }
+    front::set_filter(app, &text);
 }
 
 fn help(app: &mut App, key: Key) -> Vec<Effect> {

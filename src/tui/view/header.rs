@@ -231,10 +231,12 @@ pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
     if let Some((sign, line)) = input {
         let error = match app.overlays.last() {
             Some(Overlay::Command(command)) => command.error.clone(),
+            // What the filter may become is said until the next key.
             _ => app
                 .inventory
                 .filter_error
                 .as_ref()
+                .filter(|_| app.notice.is_none())
                 .map(|e| e.message.clone()),
         };
         if lines > 1
