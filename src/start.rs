@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use corral::action::fleet_api::{Fleet, FleetOptions, Member};
-use corral::action::secrets::Secrets;
-use corral::action::{Engine, EngineParts, Globals, Invocation, Run, contexts, grammar};
+use corral::action::reload::Source;
+use corral::action::{Engine, EngineParts, Globals, Invocation, Run, grammar};
 use corral::backend::contract::{Asker, Env, NoAsker, Prompt, PromptKind};
 use corral::backend::demo;
 use corral::cli::{self, Early, Terminal, exit, note, render};
-use corral::config::{LoadInput, Loaded, load};
 use corral::model::{Dirs, Error, Result, SecretText, shown};
 use corral::tui::{self, Ended, TuiOptions};
 use etcetera::BaseStrategy as _;
@@ -165,18 +164,21 @@ async fn front(
     let follows = row.is_some_and(|row| matches!(row.shape(&invocation.action), Run::Follow(_)));
     let demo = globals.demo.is_some();
     let env = Arc::new(environment(&vars, if demo { nowhere() } else { dirs }));
-    let loaded = configuration(globals, &vars, &env);
+    let source = source(globals, &vars, &env);
+    let loaded = source.load();
     if !demo && !full_screen && row.is_some_and(|row| !row.name.starts_with("config")) {
         for problem in &loaded.problems {
-            let place = format!("{}:{}:{}", problem.file, problem.line, problem.column);
             note(&format!(
                 "warning: {}: {}",
-                shown(&place),
+                shown(&problem.place()),
                 shown(&problem.message)
             ));
         }
     }
-    let members = members(globals, &vars, &env, &loaded).await?;
+    let members = match &globals.demo {
+        Some(options) => simulated(options)?,
+        None => source.open(&loaded),
+    };
     let fleet = Fleet::start(
         members,
         FleetOptions {
@@ -187,13 +189,14 @@ async fn front(
             addresses: full_screen,
         },
     );
-    let readonly = readonly(globals, &loaded);
+    let readonly = source.readonly(&loaded);
     let engine = Engine::new(EngineParts {
         fleet,
         env,
         config: loaded,
         readonly,
         in_memory: demo,
+        source: (!demo).then_some(source),
     });
     if full_screen {
         let options = TuiOptions {
@@ -224,53 +227,27 @@ async fn front(
     Ok(code)
 }
 
-fn configuration(globals: &Globals, vars: &BTreeMap<String, String>, env: &Env) -> Loaded {
-    let mut flags = Vec::new();
-    if globals.readonly {
-        flags.push(("readonly".to_owned(), true.into()));
-    }
-    let nothing = BTreeMap::new();
+/// The simulated fleet has neither a file nor an environment.
+fn source(globals: &Globals, vars: &BTreeMap<String, String>, env: &Arc<Env>) -> Source {
     let in_memory = globals.demo.is_some();
-    load(&LoadInput {
-        dirs: &env.dirs,
-        file: globals
-            .config
-            .as_ref()
-            .filter(|_| !in_memory)
-            .map(PathBuf::from),
-        env: if in_memory { &nothing } else { vars },
-        flags,
-        kinds: &contexts::config_kinds(),
-    })
+    let file = globals.config.as_ref().filter(|_| !in_memory);
+    Source::new(
+        Arc::clone(env),
+        if in_memory {
+            BTreeMap::new()
+        } else {
+            vars.clone()
+        },
+        file.map(PathBuf::from),
+        globals.readonly,
+        !globals.no_discover,
+    )
 }
 
-async fn members(
-    globals: &Globals,
-    vars: &BTreeMap<String, String>,
-    env: &Arc<Env>,
-    loaded: &Loaded,
-) -> Result<Vec<Member>> {
-    if let Some(options) = &globals.demo {
-        let (size, knobs) = demo::parse(options)?;
-        let open = |(spec, backend)| Member { spec, backend };
-        return Ok(demo::fleet(size, &knobs).into_iter().map(open).collect());
-    }
-    let secrets = Secrets::new(Arc::clone(env), vars.clone());
-    Ok(contexts::open(loaded, env, &secrets, !globals.no_discover).await)
-}
-
-fn readonly(globals: &Globals, loaded: &Loaded) -> Option<String> {
-    if globals.readonly {
-        return Some("--readonly was given".to_owned());
-    }
-    let source = loaded.rows.iter().find(|row| row.key == "readonly");
-    loaded
-        .settings
-        .readonly
-        .then(|| match source.map(|row| row.source.as_str()) {
-            Some("environment") => "CORRAL_READONLY is set".to_owned(),
-            _ => format!("the configuration is read-only ({})", loaded.path.display()),
-        })
+fn simulated(options: &str) -> Result<Vec<Member>> {
+    let (size, knobs) = demo::parse(options)?;
+    let open = |(spec, backend)| Member { spec, backend };
+    Ok(demo::fleet(size, &knobs).into_iter().map(open).collect())
 }
 
 /// Asks on the terminal.

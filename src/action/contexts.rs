@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::future::join_all;
 
+use super::late::Late;
 use super::secrets::Secrets;
 use crate::backend::contract::{Backend, Env, KindInfo, ReadCx};
 use crate::backend::registry::{self, KINDS};
@@ -12,7 +12,7 @@ use crate::config::{ContextEntry, Loaded};
 use crate::fleet::Member;
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Field, Instance, InstanceId, Inventory, Kind,
-    Operation, Result, Secret, SecretText, Support,
+    Operation, Result, SecretText, Support,
 };
 
 /// The kinds as [`crate::config::load`] wants them.
@@ -24,11 +24,12 @@ pub fn config_kinds() -> Vec<(&'static str, &'static [Field])> {
 }
 
 /// Opens every enabled context: the configured ones in file order, then those found here.
-/// One that cannot be opened is a member all the same, and says why.
-pub async fn open(
+/// One that cannot be opened is a member all the same, and says why. No secret is fetched here: each context does
+/// that by itself, when it is first asked.
+pub fn open(
     loaded: &Loaded,
     env: &Arc<Env>,
-    secrets: &Secrets,
+    secrets: &Arc<Secrets>,
     discover: bool,
 ) -> Vec<Member> {
     let found = if discover {
@@ -37,8 +38,9 @@ pub async fn open(
         Vec::new()
     };
     let configured = loaded.contexts.iter().filter(|entry| entry.enabled);
-    let opened = configured.map(|entry| open_entry(entry, &found, env, secrets));
-    let mut members: Vec<Member> = join_all(opened).await;
+    let mut members: Vec<Member> = configured
+        .map(|entry| open_entry(entry, &found, env, secrets))
+        .collect();
     for spec in found {
         let named = loaded.contexts.iter().any(|entry| entry.name == spec.name);
         let twice = members
@@ -74,11 +76,11 @@ pub fn absent(engine: &super::engine::Engine) -> Vec<(String, String, String)> {
         .collect()
 }
 
-async fn open_entry(
+fn open_entry(
     entry: &ContextEntry,
     found: &[ContextSpec],
     env: &Arc<Env>,
-    secrets: &Secrets,
+    secrets: &Arc<Secrets>,
 ) -> Member {
     let mut spec = spec_of(entry);
     if let Some(known) = found
@@ -92,15 +94,13 @@ async fn open_entry(
         }
         spec.origin.clone_from(&known.origin);
     }
-    match &entry.secret {
+    match entry.secret.clone() {
         None => open_spec(spec, env),
-        Some(secret) => match secrets.resolve(&entry.name, secret).await {
-            Ok(text) => {
-                spec.secret = Some(text);
-                open_spec(spec, env)
-            }
-            Err(error) => unopened(spec, error),
-        },
+        Some(secret) => {
+            let late = Late::new(spec.clone(), Arc::clone(env), secret, Arc::clone(secrets));
+            let backend = Arc::new(late);
+            Member { spec, backend }
+        }
     }
 }
 
@@ -109,7 +109,7 @@ pub fn spec_of(entry: &ContextEntry) -> ContextSpec {
     ContextSpec {
         fields: entry.fields.clone(),
         secret: None::<SecretText>,
-        secret_is_literal: matches!(entry.secret, Some(Secret::Literal(_))),
+        reference: entry.secret.clone(),
         readonly: entry.readonly,
         protected: entry.protected,
         relaxed: entry.relaxed,
@@ -123,14 +123,18 @@ pub fn spec_of(entry: &ContextEntry) -> ContextSpec {
 }
 
 fn open_spec(spec: ContextSpec, env: &Arc<Env>) -> Member {
-    let info: Option<&KindInfo> = registry::find(&spec.kind);
-    let opened = match info {
-        Some(info) => (info.open)(spec.clone(), Arc::clone(env)),
-        None => Err(Error::invalid(format!("there is no backend {}", spec.kind))),
-    };
-    match opened {
+    match open_now(spec.clone(), env) {
         Ok(backend) => Member { spec, backend },
         Err(error) => unopened(spec, error),
+    }
+}
+
+/// Opens a context whose secret, if it has one, is there.
+pub(super) fn open_now(spec: ContextSpec, env: &Arc<Env>) -> Result<Arc<dyn Backend>> {
+    let info: Option<&KindInfo> = registry::find(&spec.kind);
+    match info {
+        Some(info) => (info.open)(spec, Arc::clone(env)),
+        None => Err(Error::invalid(format!("there is no backend {}", spec.kind))),
     }
 }
 
@@ -182,10 +186,15 @@ impl Backend for Unopened {
     }
 
     async fn doctor(&self, _: &ReadCx) -> Vec<Check> {
-        let mut check = Check::fail("context.open", self.error.message.clone());
-        if let Some(remedy) = &self.error.remedy {
-            check = check.remedy(remedy.clone());
-        }
-        vec![check]
+        vec![cannot_open(&self.error)]
+    }
+}
+
+/// What doctor says of a context that cannot be opened.
+pub(super) fn cannot_open(error: &Error) -> Check {
+    let check = Check::fail("context.open", error.message.clone());
+    match &error.remedy {
+        Some(remedy) => check.remedy(remedy.clone()),
+        None => check,
     }
 }

@@ -1,6 +1,6 @@
 //! The engine: reads, plans, and the only door to changes.
 
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -10,11 +10,12 @@ use super::grammar::{self, RunOptions};
 use super::journal::Journal;
 use super::planner::Planned;
 use super::protect::Protection;
+use super::reload::Source;
 use super::row::Run;
 use super::runner;
 use super::session::OpenSession;
 use super::task::{TaskBoard, TaskHandle};
-use crate::backend::contract::{Asker, Env, NoAsker};
+use crate::backend::contract::{Asker, Env, NoAsker, ReadCx};
 use crate::config::Loaded;
 use crate::fleet::Fleet;
 use crate::model::{
@@ -33,6 +34,8 @@ pub struct EngineParts {
     pub readonly: Option<String>,
     /// Nothing is written to disk: the simulated fleet.
     pub in_memory: bool,
+    /// Where the configuration came from; `None`: it stays as it is.
+    pub source: Option<Source>,
 }
 
 /// Reads, plans, and the only door to changes.
@@ -40,8 +43,9 @@ pub struct Engine {
     fleet: Arc<Fleet>,
     env: Arc<Env>,
     config: RwLock<Arc<Loaded>>,
-    readonly: Option<String>,
+    readonly: RwLock<Option<String>>,
     in_memory: bool,
+    source: Option<Source>,
     board: TaskBoard,
     journal: Journal,
     protection: Protection,
@@ -57,7 +61,8 @@ impl Engine {
         Arc::new(Self {
             fleet: parts.fleet,
             env: parts.env,
-            readonly: parts.readonly,
+            readonly: RwLock::new(parts.readonly),
+            source: parts.source,
             in_memory: parts.in_memory,
             board: TaskBoard::open(state.clone()),
             journal: Journal::open(state),
@@ -79,12 +84,7 @@ impl Engine {
 
     /// The configuration as last loaded.
     pub fn config(&self) -> Arc<Loaded> {
-        Arc::clone(
-            &self
-                .config
-                .read()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Nothing is written to disk.
@@ -109,20 +109,20 @@ impl Engine {
 
     /// Who answers questions from below.
     pub fn set_asker(&self, asker: Arc<dyn Asker>) {
-        *self
-            .asker
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = asker;
+        *self.asker.write().unwrap_or_else(PoisonError::into_inner) = asker;
     }
 
     /// Who answers questions from below.
     pub fn asker(&self) -> Arc<dyn Asker> {
-        Arc::clone(
-            &self
-                .asker
-                .read()
-                .unwrap_or_else(std::sync::PoisonError::into_inner),
-        )
+        Arc::clone(&self.asker.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A read that somebody waits for: they can be asked.
+    pub fn asking(&self, cx: ReadCx) -> ReadCx {
+        ReadCx {
+            asker: self.asker(),
+            ..cx
+        }
     }
 
     /// Changes run at the same time, per context.
@@ -130,10 +130,30 @@ impl Engine {
         self.config().settings.bulk_concurrency.max(1)
     }
 
+    /// Why nothing may be changed anywhere.
+    pub fn readonly(&self) -> Option<String> {
+        let readonly = self.readonly.read();
+        readonly.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where the configuration comes from, if it can be loaded again.
+    pub(super) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// From now on it is this that holds.
+    pub(super) fn follow_config(&self, config: Loaded, readonly: Option<String>) {
+        *self
+            .readonly
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = readonly;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
     /// Why nothing may be changed in a context.
     pub fn readonly_reason(&self, context: &str) -> Option<String> {
-        if let Some(why) = &self.readonly {
-            return Some(why.clone());
+        if let Some(why) = self.readonly() {
+            return Some(why);
         }
         let member = self.fleet.member(context)?;
         member.spec.readonly.then(|| {

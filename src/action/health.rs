@@ -14,7 +14,7 @@ pub fn checks(engine: &Arc<Engine>) -> Vec<Check> {
         found.push(Check::ok("corral.config", "the configuration is in order"));
     }
     for problem in &config.problems {
-        let at = format!("{}:{}:{}", problem.file, problem.line, problem.column);
+        let at = problem.place();
         let message = format!("{at}: {}", problem.message);
         found.push(if problem.warning {
             Check::warn("corral.config", message)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -17,12 +17,16 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(10);
 /// Longer than any key or token; a larger file is a mistake.
 const LARGEST: u64 = 64 << 10;
 
+/// What a command printed. Held while it runs: two contexts with one command ask the user's agent once, and
+/// another command is not held up.
+type Answer = Mutex<Option<SecretText>>;
+
 /// Resolves references; each command runs once per process.
 pub struct Secrets {
     env: Arc<Env>,
     vars: BTreeMap<String, String>,
     limit: Duration,
-    answered: Mutex<Vec<(Secret, SecretText)>>,
+    answered: std::sync::Mutex<Vec<(Secret, Arc<Answer>)>>,
 }
 
 impl Secrets {
@@ -32,7 +36,7 @@ impl Secrets {
             env,
             vars,
             limit: COMMAND_LIMIT,
-            answered: Mutex::new(Vec::new()),
+            answered: std::sync::Mutex::default(),
         }
     }
 
@@ -46,16 +50,11 @@ impl Secrets {
             Secret::Env(name) => self.variable(name),
             Secret::File(path) => self.file(path),
             Secret::Command(argv) => {
-                // Held while it runs: two contexts with one command ask the user's agent once.
-                let mut answered = self.answered.lock().await;
-                if let Some((_, known)) = answered.iter().find(|(asked, _)| asked == secret) {
-                    return Ok(known.clone());
-                }
-                let fresh = self.command(argv).await;
-                if let Ok(text) = &fresh {
-                    answered.push((secret.clone(), text.clone()));
-                }
-                fresh
+                let answer = self.answer(secret);
+                // Waiting for another context that asks the same counts too.
+                tokio::time::timeout(self.limit, self.answered_once(&answer, argv))
+                    .await
+                    .unwrap_or_else(|_| Err(self.too_late(argv.first().map_or("", String::as_str))))
             }
         };
         found.map_err(|error| error.in_context(context))
@@ -104,11 +103,7 @@ impl Secrets {
         let cmd = Cmd::new(path).args(&argv[1..]);
         let output = child::run(&cmd, self.limit).await.map_err(|error| {
             if error.kind == ErrorKind::TimedOut {
-                unknown(format!(
-                    "{name} did not give it within {} s",
-                    self.limit.as_secs()
-                ))
-                .remedy("It may wait for a passphrase: unlock it first, then try again.")
+                self.too_late(&name)
             } else {
                 unknown(error.message)
             }
@@ -120,6 +115,34 @@ impl Secrets {
             )));
         }
         first_line(&output.text()).ok_or_else(|| unknown(format!("{name} printed nothing")))
+    }
+
+    async fn answered_once(&self, answer: &Answer, argv: &[String]) -> Result<SecretText> {
+        let mut answer = answer.lock().await;
+        if let Some(known) = answer.as_ref() {
+            return Ok(known.clone());
+        }
+        let fresh = self.command(argv).await?;
+        Ok(answer.insert(fresh).clone())
+    }
+
+    fn answer(&self, secret: &Secret) -> Arc<Answer> {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, answer)) = answered.iter().find(|(asked, _)| asked == secret) {
+            return Arc::clone(answer);
+        }
+        let answer = Arc::new(Answer::default());
+        answered.push((secret.clone(), Arc::clone(&answer)));
+        answer
+    }
+
+    fn too_late(&self, program: &str) -> Error {
+        unknown(format!(
+            "{} did not give it within {} s",
+            shown(program),
+            self.limit.as_secs()
+        ))
+        .remedy("It may wait for a passphrase: unlock it first, then try again.")
     }
 
     fn at_home(&self, path: &Path) -> PathBuf {
@@ -226,6 +249,20 @@ mod tests {
             text.contains("chmod 600") && !text.contains("canary"),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn one_command_that_hangs_holds_up_no_other() {
+        let home = tempfile::tempdir().unwrap();
+        let secrets = Arc::new(secrets(home.path()));
+        let hangs = {
+            let secrets = Arc::clone(&secrets);
+            tokio::spawn(async move { secrets.resolve("a", &sh("sleep 60")).await })
+        };
+        tokio::task::yield_now().await;
+        let other = secrets.resolve("b", &sh("echo canary")).await;
+        assert!(other.is_ok() && !hangs.is_finished());
+        hangs.abort();
     }
 
     #[tokio::test]

@@ -102,6 +102,14 @@ pub trait Backend: Send + Sync {
     /// What can be done: the kind's static cell, the last probed facts, and `on`'s state. No I/O.
     fn support(&self, operation: Operation, on: Option<&Instance>) -> Support;
 
+    /// Fetches what has to be there before the first question, such as a secret that a command prints. The
+    /// families of a backend that is not ready may be missing. Asked anew only when somebody wants it: what
+    /// failed may have made a person type.
+    async fn ready(&self, cx: &ReadCx) -> Result<()> {
+        let _ = cx;
+        Ok(())
+    }
+
     /// Who is at the other end.
     async fn probe(&self, cx: &ReadCx) -> Result<Facts>;
 

@@ -11,7 +11,7 @@ use super::render::{self, Format, View};
 use super::signals::{Interrupts, Signal};
 use super::{Terminal, batch, change, exit, note, out};
 use crate::action::grammar::Invocation;
-use crate::action::{Engine, Run};
+use crate::action::{Engine, Run, reload};
 use crate::model::{Body, Data, Error, Result, Scope};
 
 /// Runs a parsed command line; the exit code.
@@ -125,6 +125,7 @@ fn remember(engine: &Arc<Engine>, data: &Data) {
 async fn follow(engine: &Arc<Engine>, invocation: &Invocation, view: &View) -> Result<u8> {
     let mut answers = engine.follow(invocation.action.clone());
     let mut signals = Interrupts::watch()?;
+    let mut changes = reload::follow(Arc::clone(engine)).fuse();
     let mut code = exit::OK;
     let mut first = true;
     loop {
@@ -133,6 +134,12 @@ async fn follow(engine: &Arc<Engine>, invocation: &Invocation, view: &View) -> R
                 Some(answer) => answer?,
                 None => return Ok(code),
             },
+            Some(change) = changes.next() => {
+                if let Some(fault) = change.fault {
+                    note(&format!("warning: {}", crate::model::shown(&fault)));
+                }
+                continue;
+            }
             signal = signals.next() => return Ok(signal.exit_code()),
         };
         if !first && matches!(view.format, Format::Table | Format::Wide) {

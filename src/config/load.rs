@@ -34,6 +34,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// Contexts, in file order.
     pub contexts: Vec<ContextEntry>,
+    /// Why nothing of a file that is there could be read, with its place.
+    pub unusable: Option<String>,
     /// All faults.
     pub problems: Vec<ConfigProblem>,
     /// The file, there or not.
@@ -49,6 +51,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     let mut problems = Vec::new();
     let mut from_file = Layer::new("file");
     let mut contexts = Vec::new();
+    let mut unusable = None;
     match file::read(&path) {
         Content::Missing => {
             if input.file.is_some() || input.env.contains_key("CORRAL_CONFIG") {
@@ -58,6 +61,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
             }
         }
         Content::Unusable(mut why) => {
+            unusable = Some(format!("{}: {}", why.place(), why.message));
             why.message.push_str(
                 ". What it guards is not known, so corral changes nothing until it is mended",
             );
@@ -80,7 +84,11 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
                 );
                 problems.append(&mut check.problems);
             }
-            Err(error) => problems.push(broken(&path, &text, &error, &mut from_file)),
+            Err(error) => {
+                let (why, fault) = broken(&path, &text, &error, &mut from_file);
+                unusable = Some(format!("{}: {why}", fault.place()));
+                problems.push(fault);
+            }
         },
     }
     problems.sort_by_key(|fault| (fault.line, fault.column));
@@ -116,6 +124,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     Loaded {
         settings,
         contexts,
+        unusable,
         problems,
         path,
         rows,
@@ -136,26 +145,25 @@ fn path(input: &LoadInput<'_>) -> PathBuf {
         .unwrap_or_else(|| input.dirs.config.join("config.toml"))
 }
 
-/// One message for a file that is no TOML. A guard word in it keeps its meaning.
+/// What is wrong with a file that is no TOML, and that with what follows from it. A guard word in it keeps its
+/// meaning.
 fn broken(
     path: &Path,
     text: &str,
     error: &toml_edit::TomlError,
     layer: &mut Layer,
-) -> ConfigProblem {
+) -> (String, ConfigProblem) {
     let at = error
         .span()
         .map_or((0, 1), |span| position(text, span.start));
     let why = error.message().lines().collect::<Vec<_>>().join(", ");
-    let mut message = format!(
-        "this is not TOML: {}; the file is not used, only built-in settings",
-        cut_long(&why)
-    );
+    let why = format!("this is not TOML: {}", cut_long(&why));
+    let mut message = format!("{why}; the file is not used, only built-in settings");
     if text.contains("readonly") || text.contains("protected") {
         layer.values.push(("readonly", true.into()));
         message.push_str(". It sets guards, so corral changes nothing until it is mended");
     }
-    problem(path, at, message)
+    (why, problem(path, at, message))
 }
 
 fn cut_long(text: &str) -> String {

@@ -32,7 +32,7 @@ async fn one(fleet: &Arc<Fleet>, context: ContextView) -> Report {
     let begun = Instant::now();
     let mut checks = vec![answers(&context)];
     if let Some(member) = fleet.member(&context.name) {
-        if member.spec.secret_is_literal {
+        if member.spec.secret_is_literal() {
             checks.push(
                 Check::warn("context.secret", "its secret stands in the configuration as plain text")
                     .remedy("Keep it elsewhere: secret = { command = [...] }, { file = \"...\" } or { env = \"...\" }"),

@@ -53,7 +53,7 @@ fn due(fleet: &Fleet, worker: &Worker, skip_recent: bool) -> Vec<InstanceId> {
         .watched(&worker.member.spec.name)
         .into_iter()
         .collect();
-    let ids = fleet.with_slot(worker.n, |slot, _| {
+    let ids = fleet.with_slot(worker.key, |slot, _| {
         if slot.view.health != Health::Ok {
             return Vec::new();
         }

@@ -56,7 +56,7 @@ fn path(dir: &Path, spec: &ContextSpec) -> PathBuf {
 }
 
 /// Endpoint and principal: another server or user under the same name shares nothing.
-fn fingerprint(spec: &ContextSpec) -> String {
+pub(super) fn fingerprint(spec: &ContextSpec) -> String {
     let mut fields: Vec<String> = spec
         .fields
         .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -16,7 +16,7 @@ use super::recorder::Recorder;
 use super::slot::Slot;
 use super::state::State;
 use super::worker::{self, Worker};
-use super::{addresses, cache, load};
+use super::{addresses, cache};
 use crate::backend::contract::{Backend, ReadCx};
 use crate::model::{ContextSpec, Detail, Event, FleetView, Instance, InstanceId, Sample, Scope};
 
@@ -48,10 +48,10 @@ pub struct Member {
 
 /// The whole fleet.
 pub struct Fleet {
-    members: Vec<Arc<Member>>,
-    workers: Vec<Arc<Worker>>,
-    options: FleetOptions,
-    state: Mutex<State>,
+    /// In the order of their contexts. Replaced as a whole by `arrange`.
+    pub(super) workers: ArcSwap<Vec<Arc<Worker>>>,
+    pub(super) options: FleetOptions,
+    pub(super) state: Mutex<State>,
     dirty: Arc<Notify>,
     view: ArcSwap<FleetView>,
     generation: watch::Sender<u64>,
@@ -59,7 +59,10 @@ pub struct Fleet {
     pub(super) recorder: Recorder,
     pub(super) pending: Pending,
     watched: Mutex<Vec<InstanceId>>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// What runs, by the key of its worker; the fleet's own under 0.
+    pub(super) tasks: Mutex<HashMap<u64, Vec<JoinHandle<()>>>>,
+    /// Held while the contexts are arranged anew; the last key given away.
+    pub(super) arranging: Mutex<u64>,
     /// Caches being written.
     saving: TaskTracker,
 }
@@ -67,53 +70,28 @@ pub struct Fleet {
 impl Fleet {
     /// Starts one worker per context, inside a tokio runtime. Cached rows are in the first view.
     pub fn start(members: Vec<Member>, options: FleetOptions) -> Arc<Self> {
-        let members: Vec<Arc<Member>> = members.into_iter().map(Arc::new).collect();
-        let mut state = State::new(members.iter().map(AsRef::as_ref));
-        for (n, cached) in read_caches(&members, &options).into_iter().enumerate() {
-            if let (Some(cached), Some((slot, protected))) = (cached, state.slot(n)) {
-                slot.load(cached, protected);
-            }
-        }
-        let workers: Vec<Arc<Worker>> = members
-            .iter()
-            .enumerate()
-            .map(|(n, member)| Arc::new(Worker::new(n, Arc::clone(member), options.watch)))
-            .collect();
-        let view = Arc::new(state.view(0));
         let fleet = Arc::new(Self {
-            members,
-            workers,
+            workers: ArcSwap::default(),
             recorder: Recorder::new(options.state.clone()),
             pending: Pending::default(),
             options,
-            state: Mutex::new(state),
+            state: Mutex::new(State::default()),
             dirty: Arc::new(Notify::new()),
-            view: ArcSwap::new(view),
+            view: ArcSwap::default(),
             generation: watch::channel(0).0,
             events: broadcast::channel(EVENTS).0,
             watched: Mutex::new(Vec::new()),
-            tasks: Mutex::new(Vec::new()),
+            tasks: Mutex::new(HashMap::new()),
+            arranging: Mutex::new(0),
             saving: TaskTracker::new(),
         });
         if fleet.options.watch {
-            let tasks = fleet.spawn_all();
-            *fleet.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+            let publisher = publish_loop(Arc::downgrade(&fleet), Arc::clone(&fleet.dirty));
+            let tasks = vec![tokio::spawn(publisher)];
+            lock(&fleet.tasks).insert(0, tasks);
         }
+        fleet.arrange(members, &[]);
         fleet
-    }
-
-    fn spawn_all(self: &Arc<Self>) -> Vec<JoinHandle<()>> {
-        let weak = || Arc::downgrade(self);
-        let mut tasks = vec![tokio::spawn(publish_loop(weak(), Arc::clone(&self.dirty)))];
-        for worker in &self.workers {
-            let own = || Arc::clone(worker);
-            tasks.push(tokio::spawn(worker::supervise(weak(), own())));
-            tasks.push(tokio::spawn(load::sample(weak(), own())));
-            if self.options.addresses {
-                tasks.push(tokio::spawn(addresses::keep_looking(weak(), own())));
-            }
-        }
-        tasks
     }
 
     /// The fleet as last published.
@@ -123,7 +101,7 @@ impl Fleet {
 
     /// The newest row at an ID, without a walk over the view.
     pub fn instance(&self, id: &InstanceId) -> Option<Arc<Instance>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let (slot, _) = state.named(id.context())?;
         slot.get(id).cloned()
     }
@@ -139,28 +117,36 @@ impl Fleet {
     }
 
     /// The context of this name.
-    pub fn member(&self, context: &str) -> Option<&Member> {
-        self.members().find(|m| m.spec.name == context)
+    pub fn member(&self, context: &str) -> Option<Arc<Member>> {
+        self.worker(context)
+            .map(|worker| Arc::clone(&worker.member))
     }
 
-    /// All contexts, in order.
-    pub fn members(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().map(AsRef::as_ref)
+    fn worker(&self, context: &str) -> Option<Arc<Worker>> {
+        let workers = self.workers.load();
+        let mut workers = workers.iter();
+        workers
+            .find(|worker| worker.member.spec.name == context)
+            .cloned()
+    }
+
+    /// All contexts, in order, as they are now.
+    pub fn members(&self) -> Vec<Arc<Member>> {
+        let workers = self.workers.load();
+        workers.iter().map(|w| Arc::clone(&w.member)).collect()
     }
 
     /// A read of a context, with its own deadline.
     pub fn read_cx(&self, context: &str) -> ReadCx {
         let limit = self
-            .workers
-            .iter()
-            .find(|w| w.member.spec.name == context)
+            .worker(context)
             .map_or(Duration::from_secs(15), |w| w.deadlines().1);
         worker::read_within(limit)
     }
 
     /// Asks again at once, and forgets the back-off.
     pub fn refresh(&self, context: Option<&str>) {
-        for worker in &self.workers {
+        for worker in self.workers.load().iter() {
             if context.is_none_or(|name| name == worker.member.spec.name) {
                 worker.ask();
             }
@@ -171,7 +157,7 @@ impl Fleet {
     /// `refresh` that is the answer to it. Contexts out of scope are not waited for, and in
     /// one-shot mode not even asked.
     pub async fn settle(self: &Arc<Self>, scope: &Scope) -> Arc<FleetView> {
-        join_all(self.in_scope(scope).map(|worker| async move {
+        join_all(self.in_scope(scope).iter().map(|worker| async move {
             if self.options.watch {
                 worker.settled().await;
             } else {
@@ -188,16 +174,20 @@ impl Fleet {
         self.settle(scope).await;
         join_all(
             self.in_scope(scope)
+                .iter()
                 .map(|worker| addresses::sweep(self, worker)),
         )
         .await;
         self.publish();
     }
 
-    fn in_scope(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Worker>> {
-        self.workers
+    fn in_scope(&self, scope: &Scope) -> Vec<Arc<Worker>> {
+        let workers = self.workers.load();
+        workers
             .iter()
             .filter(|worker| in_scope(&worker.member.spec, scope))
+            .cloned()
+            .collect()
     }
 
     /// Takes in what a detail read learnt: uid, addresses.
@@ -221,12 +211,12 @@ impl Fleet {
 
     /// The rows on screen: only they are sampled, and their addresses are looked for first.
     pub fn watch_metrics(&self, ids: Vec<InstanceId>) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = lock(&self.watched);
         if *watched == ids {
             return;
         }
         let old = std::mem::replace(&mut *watched, ids);
-        for worker in &self.workers {
+        for worker in self.workers.load().iter() {
             let name = worker.member.spec.name.as_str();
             let mut new = watched.iter().filter(|id| id.context() == name);
             if new.any(|id| !old.contains(id)) {
@@ -236,7 +226,7 @@ impl Fleet {
     }
 
     pub(super) fn watched(&self, context: &str) -> Vec<InstanceId> {
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = lock(&self.watched);
         let own = watched.iter().filter(|id| id.context() == context);
         own.cloned().collect()
     }
@@ -254,11 +244,7 @@ impl Fleet {
 
     /// It is over. It is shown on until the backend has reported the instance, or was asked anew.
     pub fn clear_pending(&self, id: &InstanceId) {
-        let worker = self
-            .workers
-            .iter()
-            .find(|w| w.member.spec.name == id.context());
-        match worker {
+        match self.worker(id.context()) {
             Some(worker) if self.options.watch => {
                 // Noted first, asked second: an answer in between settles nothing.
                 self.pending.ended(id, worker.question() + 1);
@@ -278,23 +264,21 @@ impl Fleet {
 
     /// Which identities (identity, ID or uid) corral itself protects.
     pub fn set_protected(&self, identities: HashSet<String>) {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .set_protected(identities);
+        lock(&self.state).set_protected(identities);
         self.publish();
     }
 
     /// Stops every worker, and writes down what a later run would want to know.
     pub async fn shutdown(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        let tasks = std::mem::take(&mut *lock(&self.tasks));
+        let tasks: Vec<_> = tasks.into_values().flatten().collect();
         for task in &tasks {
             task.abort();
         }
         for task in tasks {
             let _ = task.await;
         }
-        for worker in &self.workers {
+        for worker in self.workers.load().iter() {
             self.save(worker);
         }
         self.saving.close();
@@ -307,7 +291,7 @@ impl Fleet {
         let Some(dir) = self.options.cache.clone() else {
             return;
         };
-        let kept = self.with_slot(worker.n, |slot, _| slot.to_keep());
+        let kept = self.with_slot(worker.key, |slot, _| slot.to_keep());
         if let Some(kept) = kept.flatten() {
             let member = Arc::clone(&worker.member);
             self.saving
@@ -318,16 +302,16 @@ impl Fleet {
     /// Works on one context. Whoever changes what is shown calls `mark_dirty` afterwards.
     pub(super) fn with_slot<T>(
         &self,
-        n: usize,
+        key: u64,
         work: impl FnOnce(&mut Slot, &HashSet<String>) -> T,
     ) -> Option<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (slot, protected) = state.slot(n)?;
+        let mut state = lock(&self.state);
+        let (slot, protected) = state.slot(key)?;
         Some(work(slot, protected))
     }
 
     fn with_named(&self, context: &str, change: impl FnOnce(&mut Slot, &HashSet<String>)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if let Some((slot, protected)) = state.named(context) {
             change(slot, protected);
         }
@@ -348,9 +332,9 @@ impl Fleet {
         self.dirty.notify_one();
     }
 
-    fn publish(&self) {
+    pub(super) fn publish(&self) {
         // The lock is held to the end, so that generations only grow.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let generation = self.view.load().generation + 1;
         self.view.store(Arc::new(state.view(generation)));
         self.generation.send_replace(generation);
@@ -361,27 +345,15 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for task in tasks {
+        for task in tasks.values().flatten() {
             task.abort();
         }
     }
 }
 
-/// All at the same time: the first frame waits for the longest only.
-fn read_caches(members: &[Arc<Member>], options: &FleetOptions) -> Vec<Option<cache::Cached>> {
-    let Some(dir) = &options.cache else {
-        return Vec::new();
-    };
-    std::thread::scope(|scope| {
-        let readers: Vec<_> = members
-            .iter()
-            .map(|member| scope.spawn(|| cache::load(dir, &member.spec)))
-            .collect();
-        readers
-            .into_iter()
-            .map(|reader| reader.join().ok().flatten())
-            .collect()
-    })
+/// A fault elsewhere while a lock was held is no reason to stop.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a context is in scope.

@@ -14,10 +14,11 @@ const LEAST: Duration = Duration::from_secs(1);
 
 /// Samples for as long as the fleet lives.
 pub(super) async fn sample(fleet: Weak<Fleet>, worker: Arc<Worker>) {
-    if worker.member.backend.metrics().is_none() {
-        return;
-    }
     loop {
+        while worker.member.backend.metrics().is_none() {
+            // It may come: a backend that is not ready has no families yet. Being ready is told here too.
+            worker.looked.notified().await;
+        }
         if !round(&fleet, &worker).await {
             return;
         }
@@ -33,7 +34,7 @@ async fn round(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
         return false;
     };
     let ids = strong.watched(name);
-    let healthy = strong.with_slot(worker.n, |slot, _| slot.view.health == Health::Ok);
+    let healthy = strong.with_slot(worker.key, |slot, _| slot.view.health == Health::Ok);
     drop(strong);
     let Some(family) = worker.member.backend.metrics() else {
         return false;
@@ -48,7 +49,7 @@ async fn round(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
     let Some(strong) = fleet.upgrade() else {
         return false;
     };
-    strong.with_slot(worker.n, |slot, protected| {
+    strong.with_slot(worker.key, |slot, protected| {
         for (id, sample) in &samples {
             let usage = Usage {
                 cpu_percent: sample.cpu_percent,

@@ -1,6 +1,7 @@
 //! Every context with its own worker; nothing waits for another.
 
 mod addresses;
+mod arrange;
 mod backoff;
 mod cache;
 pub mod filter;

@@ -49,6 +49,15 @@ impl Recorder {
             .map_or_else(Vec::new, |ring| ring.iter().copied().collect())
     }
 
+    /// A context is gone: what was kept of it in memory goes too.
+    pub(super) fn forget(&self, context: &str) {
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
+        samples.retain(|id, _| id.context() != context);
+        drop(samples);
+        self.rings()
+            .retain(|_, ring| ring.front().is_some_and(|event| event.context != context));
+    }
+
     fn rings(&self) -> MutexGuard<'_, HashMap<String, VecDeque<Event>>> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -31,6 +31,8 @@ struct Row {
 
 /// One context.
 pub(super) struct Slot {
+    /// Of the worker that may write here.
+    pub(super) key: u64,
     pub(super) view: ContextView,
     rows: HashMap<InstanceId, Row>,
     /// Rows as they are shown. An upsert moves one, whatever the number of rows.
@@ -44,8 +46,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(spec: &ContextSpec) -> Self {
+    pub(super) fn new(key: u64, spec: &ContextSpec) -> Self {
         Self {
+            key,
             view: ContextView {
                 name: spec.name.clone(),
                 kind: spec.kind.clone(),
@@ -73,6 +76,17 @@ impl Slot {
             answered: false,
             unsaved: false,
         }
+    }
+
+    /// The context is opened again, by another worker: what was known is shown on, as stale, until it answers.
+    pub(super) fn reopened(&mut self, key: u64, spec: &ContextSpec, protected: &HashSet<String>) {
+        let mut view = Self::new(key, spec).view;
+        view.answered_at = self.view.answered_at;
+        view.hosts = std::mem::take(&mut self.view.hosts);
+        self.view = view;
+        self.key = key;
+        self.fresh = false;
+        self.redraw(protected);
     }
 
     /// Rows of an earlier run, until the first answer.

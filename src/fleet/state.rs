@@ -1,42 +1,39 @@
 //! What is known of every context, and the one view made of it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::hub::Member;
 use super::slot::Slot;
 use crate::model::{FleetView, Problem};
 
 /// What is known of every context.
+#[derive(Default)]
 pub(super) struct State {
     slots: Vec<Slot>,
-    index: HashMap<String, usize>,
     protected: HashSet<String>,
 }
 
 impl State {
-    pub(super) fn new<'a>(members: impl Iterator<Item = &'a Member>) -> Self {
-        let slots: Vec<Slot> = members.map(|member| Slot::new(&member.spec)).collect();
-        let index = slots
-            .iter()
-            .enumerate()
-            .map(|(n, slot)| (slot.view.name.clone(), n))
-            .collect();
-        Self {
-            slots,
-            index,
-            protected: HashSet::new(),
-        }
-    }
-
-    /// A context with what corral itself protects.
-    pub(super) fn slot(&mut self, n: usize) -> Option<(&mut Slot, &HashSet<String>)> {
-        Some((self.slots.get_mut(n)?, &self.protected))
+    /// A context with what corral itself protects, by the key of its worker; none for a worker of the past.
+    pub(super) fn slot(&mut self, key: u64) -> Option<(&mut Slot, &HashSet<String>)> {
+        let slot = self.slots.iter_mut().find(|slot| slot.key == key)?;
+        Some((slot, &self.protected))
     }
 
     /// The same, by name.
     pub(super) fn named(&mut self, context: &str) -> Option<(&mut Slot, &HashSet<String>)> {
-        let n = *self.index.get(context)?;
-        self.slot(n)
+        let mut slots = self.slots.iter_mut();
+        let slot = slots.find(|slot| slot.view.name == context)?;
+        Some((slot, &self.protected))
+    }
+
+    /// Every slot, for a new set of contexts to be made of.
+    pub(super) fn take(&mut self) -> (Vec<Slot>, &HashSet<String>) {
+        (std::mem::take(&mut self.slots), &self.protected)
+    }
+
+    /// The contexts from now on, in order.
+    pub(super) fn put(&mut self, slots: Vec<Slot>) {
+        self.slots = slots;
     }
 
     pub(super) fn set_protected(&mut self, identities: HashSet<String>) {

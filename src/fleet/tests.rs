@@ -17,6 +17,8 @@ use crate::model::{
     InstanceId, InstanceKind, Inventory, Kind, Operation, Result, Scope, State, Support,
 };
 
+mod arranging;
+
 type Stream = mpsc::UnboundedReceiver<Result<Change>>;
 
 /// What the fake does when asked.

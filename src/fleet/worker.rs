@@ -19,6 +19,9 @@ use crate::model::{Error, Facts, Inventory, Result};
 const CONNECT: u64 = 5;
 /// Seconds for one read, unless the context says otherwise.
 const READ: u64 = 15;
+/// What comes before the first question (a secret from a command) has a limit of its own. This one is only
+/// for what does not keep it.
+const READY: Duration = Duration::from_secs(12);
 /// Seconds between polls, unless the context says otherwise.
 const INTERVAL: u64 = 5;
 /// A watch that held for so long and then ended is begun anew without a word.
@@ -28,8 +31,9 @@ const SAVE: Duration = Duration::from_secs(30);
 
 /// What a worker shares with the fleet.
 pub(super) struct Worker {
-    /// Its place among the contexts.
-    pub(super) n: usize,
+    /// Names its slot: a context that is opened again gets a new one, and whoever still works under the old
+    /// one writes nowhere.
+    pub(super) key: u64,
     pub(super) member: Arc<Member>,
     /// Other rows came on screen.
     pub(super) looked: Notify,
@@ -43,14 +47,21 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// A long-lived worker has its first question from the start.
-    pub(super) fn new(n: usize, member: Arc<Member>, long_lived: bool) -> Self {
+    /// A long-lived worker has its first question from the start. Where another one asked before, the questions
+    /// are counted on: what waits for an answer to an earlier one has it with the first of these.
+    pub(super) fn new(
+        key: u64,
+        member: Arc<Member>,
+        long_lived: bool,
+        before: Option<u64>,
+    ) -> Self {
+        let first = before.map_or(u64::from(long_lived), |last| last + 1);
         Self {
-            n,
+            key,
             member,
             looked: Notify::new(),
             wake: Notify::new(),
-            asked: AtomicU64::new(u64::from(long_lived)),
+            asked: AtomicU64::new(first),
             answered: watch::channel(0).0,
             asking: Mutex::new(()),
         }
@@ -66,6 +77,11 @@ impl Worker {
     /// Number of the last question.
     pub(super) fn question(&self) -> u64 {
         self.asked.load(Ordering::SeqCst)
+    }
+
+    /// It asks no more: nobody waits for it.
+    pub(super) fn retire(&self) {
+        self.answered.send_replace(u64::MAX);
     }
 
     /// A question waits that no answer was begun for.
@@ -92,7 +108,7 @@ impl Worker {
     pub(super) async fn settled(&self) {
         let wanted = self.question();
         let (connect, read) = self.deadlines();
-        let limit = connect + read + Duration::from_secs(1);
+        let limit = READY + connect + read + Duration::from_secs(1);
         let mut answered = self.answered.subscribe();
         let answer = answered.wait_for(|n| *n >= wanted);
         let _ = tokio::time::timeout(limit, answer).await;
@@ -120,11 +136,29 @@ pub(super) async fn ask_once(fleet: &Arc<Fleet>, worker: &Arc<Worker>) {
     tokio::spawn(async move {
         let _one_at_a_time = own.asking.lock().await;
         if *own.answered.borrow() < own.question() {
-            poll(&fleet, &own).await;
+            if is_ready(&fleet, &own).await {
+                poll(&fleet, &own).await;
+            }
             save(&fleet, &own);
         }
     });
     worker.settled().await;
+}
+
+/// Whether there is all that the first question needs; where not, that is the answer.
+async fn is_ready(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
+    let question = worker.question();
+    let name = &worker.member.spec.name;
+    let cx = read_within(READY);
+    let ready = AssertUnwindSafe(worker.member.backend.ready(&cx)).catch_unwind();
+    let error = match tokio::time::timeout(READY, ready).await {
+        Ok(Ok(Ok(()))) => return true,
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(_)) => fault(name),
+        Err(_) => Error::timed_out(format!("{name} was not ready in {} s", READY.as_secs())),
+    };
+    take(fleet, worker, question, None, Err(error));
+    false
 }
 
 /// Asks for the inventory once and takes the answer in.
@@ -150,7 +184,7 @@ fn take(
     };
     let good = answer.is_ok();
     let polled = took.is_some();
-    let events = fleet.with_slot(worker.n, |slot, protected| match answer {
+    let events = fleet.with_slot(worker.key, |slot, protected| match answer {
         Ok(inventory) => {
             if let Some(took) = took {
                 slot.view.latency_ms = u64::try_from(took.as_millis()).ok();
@@ -198,7 +232,7 @@ async fn first_answer<T>(
     };
     tokio::pin!(answer);
     let known = fleet.upgrade().and_then(|fleet| {
-        fleet.with_slot(worker.n, |slot, _| {
+        fleet.with_slot(worker.key, |slot, _| {
             slot.view.health.is_ok() && slot.view.facts.is_some()
         })
     });
@@ -257,7 +291,7 @@ async fn probe(worker: &Worker, limit: Duration) -> Option<Facts> {
 
 fn note_facts(fleet: &Weak<Fleet>, worker: &Worker, facts: Facts) {
     if let Some(fleet) = fleet.upgrade() {
-        fleet.with_slot(worker.n, |slot, _| slot.facts(facts));
+        fleet.with_slot(worker.key, |slot, _| slot.facts(facts));
         fleet.mark_dirty();
     }
 }
@@ -294,6 +328,12 @@ async fn live(fleet: &Weak<Fleet>, worker: &Arc<Worker>) {
     let mut saved: Option<Instant> = None;
     let interval = worker.member.spec.interval.unwrap_or(INTERVAL).max(1);
     while fleet.strong_count() > 0 {
+        if !is_ready(fleet, worker).await {
+            // No retry of its own accord: a password manager would ask its user again and again.
+            worker.woken().await;
+            continue;
+        }
+        worker.looked.notify_one();
         let end = match Arc::clone(&worker.member.backend).watch() {
             Some(stream) => follow(fleet, worker, stream, &mut saved).await,
             None if poll(fleet, worker).await => End::Polled,
@@ -359,7 +399,7 @@ async fn follow(
     let first = first_answer(fleet, worker, first).await;
     if let (Ok(_), Some(fleet)) = (&first, fleet.upgrade()) {
         let latency = u64::try_from(begun.elapsed().as_millis()).ok();
-        fleet.with_slot(worker.n, |slot, _| slot.view.latency_ms = latency);
+        fleet.with_slot(worker.key, |slot, _| slot.view.latency_ms = latency);
     }
     if !take(fleet, worker, question, None, first) {
         return End::Failed;
@@ -408,18 +448,18 @@ fn change_one(fleet: &Weak<Fleet>, worker: &Worker, change: Change) {
     match change {
         Change::Upsert(row) => {
             let id = row.id.clone();
-            let taken = fleet.with_slot(worker.n, |slot, protected| slot.upsert(*row, protected));
+            let taken = fleet.with_slot(worker.key, |slot, protected| slot.upsert(*row, protected));
             if taken == Some(true) {
                 fleet.pending.reported(&id);
             }
         }
         Change::Gone(id) => {
-            fleet.with_slot(worker.n, |slot, _| slot.gone(&id));
+            fleet.with_slot(worker.key, |slot, _| slot.gone(&id));
             fleet.pending.reported(&id);
         }
         Change::Event(event) => fleet.emit(event),
         Change::Degraded(why) => {
-            fleet.with_slot(worker.n, |slot, _| slot.degraded(why));
+            fleet.with_slot(worker.key, |slot, _| slot.degraded(why));
         }
         Change::Reset(_) => {}
     }

@@ -45,7 +45,8 @@ impl PartialEq for Secret {
     }
 }
 
-/// A context ready to be opened.
+/// A context ready to be opened. Equal ones are opened alike: where the secret comes from counts, what it
+/// was resolved to does not.
 #[derive(Clone, Debug)]
 pub struct ContextSpec {
     /// Its name.
@@ -56,8 +57,8 @@ pub struct ContextSpec {
     pub fields: IndexMap<String, Value>,
     /// The resolved secret.
     pub secret: Option<SecretText>,
-    /// The secret stands in the config as plain text.
-    pub secret_is_literal: bool,
+    /// Where the secret comes from.
+    pub reference: Option<Secret>,
     /// Refuses every change.
     pub readonly: bool,
     /// Every change asks for the name.
@@ -86,7 +87,7 @@ impl ContextSpec {
             kind,
             fields: IndexMap::new(),
             secret: None,
-            secret_is_literal: false,
+            reference: None,
             readonly: false,
             protected: false,
             relaxed: false,
@@ -99,8 +100,48 @@ impl ContextSpec {
         }
     }
 
+    /// The secret stands in the config as plain text.
+    pub fn secret_is_literal(&self) -> bool {
+        matches!(self.reference, Some(Secret::Literal(_)))
+    }
+
     /// A text field.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).and_then(Value::as_str)
+    }
+}
+
+impl PartialEq for ContextSpec {
+    fn eq(&self, other: &Self) -> bool {
+        // Taken apart, so that a new field cannot be forgotten here.
+        let Self {
+            name,
+            kind,
+            fields,
+            secret: _,
+            reference,
+            readonly,
+            protected,
+            relaxed,
+            interval,
+            connect_timeout,
+            read_timeout,
+            addresses,
+            configured,
+            origin,
+        } = self;
+        *name == other.name
+            && *kind == other.kind
+            && *fields == other.fields
+            && *reference == other.reference
+            && *readonly == other.readonly
+            && *protected == other.protected
+            && *relaxed == other.relaxed
+            && *interval == other.interval
+            && *connect_timeout == other.connect_timeout
+            && *read_timeout == other.read_timeout
+            && *addresses == other.addresses
+            && *configured == other.configured
+            && *origin == other.origin
     }
 }

@@ -214,6 +214,13 @@ pub struct ConfigProblem {
     pub warning: bool,
 }
 
+impl ConfigProblem {
+    /// Where it is, as editors read it: `file:line:column`.
+    pub fn place(&self) -> String {
+        format!("{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
 /// A path corral uses.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PathRow {

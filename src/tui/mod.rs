@@ -164,7 +164,7 @@ pub fn setup(
         glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
         keymap: keymap(engine, ui.keymap.as_deref(), told),
         absent: Vec::new(),
-        readonly: options.readonly || config.settings.readonly,
+        readonly: options.readonly || engine.readonly().is_some(),
         sort: ui.sort_at(size.0).map(str::to_owned),
         mouse: ui.mouse.unwrap_or(false),
         demo: options.demo,

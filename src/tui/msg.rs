@@ -37,6 +37,8 @@ pub enum Msg {
     Drawn,
     /// What discovery did not find: what, why, how to get it.
     Absent(Vec<(String, String, String)>),
+    /// The configuration was loaded again: whether every change is refused, and what is wrong with it now.
+    Config(bool, Option<String>),
     /// A line for the user from outside the loop.
     Notice(String, bool),
 }

@@ -18,7 +18,7 @@ use super::input;
 use super::msg::{At, Effect, Msg};
 use super::terminal::Terminal;
 use super::{update, view};
-use crate::action::{Engine, contexts};
+use crate::action::{Engine, contexts, reload};
 use crate::model::{Error, FleetView, InstanceId, Result};
 
 /// At most 60 frames a second.
@@ -94,6 +94,17 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     queue.extend(look(&engine, &mut seen));
     queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
     let finder = Arc::clone(&engine);
+    let news = sender.clone();
+    let mut changes = reload::follow(Arc::clone(&engine));
+    // Ends with the view: nobody takes its messages then.
+    tokio::spawn(async move {
+        while let Some(new) = changes.next().await {
+            let told = Msg::Config(new.readonly, new.fault);
+            if news.send(told).await.is_err() {
+                break;
+            }
+        }
+    });
     tokio::spawn(async move {
         let found = tokio::task::spawn_blocking(move || contexts::absent(&finder));
         if let Ok(absent) = found.await {

@@ -81,6 +81,7 @@ impl Bench {
             .engine
             .fleet()
             .members()
+            .iter()
             .position(|m| m.spec.name == id.context())
             .unwrap();
         &self.demos[at]
@@ -120,6 +121,7 @@ pub fn engine(
         config,
         readonly: readonly.map(str::to_owned),
         in_memory: !on_disk,
+        source: None,
     })
 }
 

@@ -4,6 +4,9 @@ mod bench;
 mod bulk;
 mod guards;
 mod lists;
+mod live;
 mod plans;
 mod printing;
+#[path = "../shared/running.rs"]
+mod running;
 mod tasks;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod changes;
+mod contexts;
 mod harness;
 mod reading;
 mod secrets;

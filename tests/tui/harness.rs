@@ -35,7 +35,7 @@ pub struct Bench {
     /// Effects are not carried out.
     pub hold: bool,
     ms: u64,
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
 }
 
 impl Bench {
@@ -66,6 +66,15 @@ impl Bench {
         }
         let fleet = Fleet::start(members, FleetOptions::default());
         let engine = engine(fleet, &dirs, config.is_none());
+        let mut bench = Self::over(engine, width, height);
+        bench.demos = demos;
+        bench._dir = Some(dir);
+        bench.look().await;
+        bench
+    }
+
+    /// Over an engine that is there.
+    pub fn over(engine: Arc<Engine>, width: u16, height: u16) -> Self {
         let mut told = Vec::new();
         let mut setup = setup(&engine, &options(), (width, height), &mut told);
         setup.glyphs = Glyphs::Unicode;
@@ -73,21 +82,19 @@ impl Bench {
             ms: 0,
             wall: Timestamp::now(),
         };
-        let mut bench = Self {
+        assert!(told.is_empty(), "{told:?}");
+        Self {
             app: App::new(setup, at),
             engine,
-            demos,
+            demos: Vec::new(),
             planned: Vec::new(),
             answers: Vec::new(),
             effects: Vec::new(),
             held: Vec::new(),
             hold: false,
             ms: 0,
-            _dir: dir,
-        };
-        assert!(told.is_empty(), "{told:?}");
-        bench.look().await;
-        bench
+            _dir: None,
+        }
     }
 
     pub fn at(&self) -> At {
@@ -282,5 +289,6 @@ fn engine(fleet: Arc<Fleet>, dirs: &Dirs, in_memory: bool) -> Arc<Engine> {
         config: loaded,
         readonly: None,
         in_memory,
+        source: None,
     })
 }

@@ -9,6 +9,9 @@ mod frames;
 mod harness;
 mod invariants;
 mod keys;
+mod live;
 mod marks;
 mod parity;
 mod replies;
+#[path = "../shared/running.rs"]
+mod running;

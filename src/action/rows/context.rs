@@ -237,7 +237,8 @@ pub(super) fn known(engine: &Engine, name: &str) -> Result<Known> {
     if let Some(entry) = config.contexts.iter().find(|entry| entry.name == name) {
         return Ok(Known::Off(entry.clone()));
     }
-    let members = engine.fleet().members().map(|m| m.spec.name.as_str());
+    let members = engine.fleet().members();
+    let members = members.iter().map(|m| m.spec.name.as_str());
     let entries = config.contexts.iter().map(|entry| entry.name.as_str());
     let near = nearest(name, members.chain(entries)).map_or_else(
         || "See corral context list".to_owned(),
@@ -315,6 +316,7 @@ async fn list(engine: Arc<Engine>, _: Action) -> Result<Data> {
     let mut rows: Vec<ContextRow> = engine
         .fleet()
         .members()
+        .iter()
         .map(|member| row(&engine, &member.spec, default))
         .collect();
     let config = engine.config();
@@ -393,6 +395,7 @@ async fn test(engine: Arc<Engine>, action: Action) -> Result<Data> {
         engine
             .fleet()
             .members()
+            .iter()
             .map(|m| m.spec.name.clone())
             .collect()
     } else {
@@ -402,7 +405,7 @@ async fn test(engine: Arc<Engine>, action: Action) -> Result<Data> {
             .map(|t| t.as_str().to_owned())
             .collect()
     };
-    let mut members: Vec<&Member> = Vec::new();
+    let mut members: Vec<Arc<Member>> = Vec::new();
     for name in &names {
         match known(&engine, name)? {
             Known::Member(_) => members.extend(engine.fleet().member(name)),
@@ -415,12 +418,17 @@ async fn test(engine: Arc<Engine>, action: Action) -> Result<Data> {
         }
     }
     let tests = members.into_iter().map(|member| {
-        let cx = engine.fleet().read_cx(&member.spec.name);
+        // Somebody waits for this one: they can be asked.
+        let cx = engine.asking(engine.fleet().read_cx(&member.spec.name));
         let mut row = blank(&member.spec, default.as_deref());
         async move {
             let begun = Instant::now();
             let name = member.spec.name.clone();
-            match cx.within(&name, member.backend.probe(&cx)).await {
+            let probe = async {
+                member.backend.ready(&cx).await?;
+                member.backend.probe(&cx).await
+            };
+            match cx.within(&name, probe).await {
                 Ok(facts) => {
                     "ok".clone_into(&mut row.health);
                     row.version = facts.version.or(facts.summary);

@@ -99,6 +99,24 @@ pub(super) struct Target {
     pub protected: bool,
     pub prepared: Prepared,
     pub work: Arc<dyn LocalWork>,
+    /// Opened again even where the configuration has not changed: a secret or a pin behind it has.
+    pub reopen: bool,
+}
+
+/// A change, and the running corral follows it.
+struct Followed {
+    engine: Arc<Engine>,
+    work: Arc<dyn LocalWork>,
+    reopen: Vec<String>,
+}
+
+#[async_trait]
+impl LocalWork for Followed {
+    async fn run(&self, cx: &TaskCx, prepared: Prepared) -> Result<Outcome> {
+        let outcome = self.work.run(cx, prepared).await?;
+        self.engine.reload(&self.reopen).await?;
+        Ok(outcome)
+    }
 }
 
 /// A plan over contexts.
@@ -129,9 +147,14 @@ pub(super) fn plan(
                 .extend(refusal.map(|why| Refusal::new(why, None)));
             fill(&mut planned, &target.prepared);
             let prepared = planned.refusals.is_empty().then_some(target.prepared);
+            let work = Followed {
+                engine: Arc::clone(engine),
+                work: target.work,
+                reopen: target.reopen.then_some(target.name).into_iter().collect(),
+            };
             let job = Job {
                 instance: Arc::new(stub),
-                work: Work::Local(target.work),
+                work: Work::Local(Arc::new(work)),
                 prepared,
                 support: Support::Native,
                 readonly: readonly.clone(),
@@ -341,6 +364,7 @@ pub(super) async fn make_default(engine: Arc<Engine>, action: Action) -> Result<
         kind: spec.kind,
         protected: false,
         prepared,
+        reopen: false,
         work: simple(Box::new(move || {
             edit::set_default(&config.path, Some(&name))?;
             Ok(Outcome::changed(format!("{name} is the default now")))
@@ -419,6 +443,7 @@ pub(super) async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         kind,
         protected: false,
         prepared,
+        reopen: ask.is_some(),
         work: Arc::new(Edit {
             deed: Arc::new(deed),
             secret: ask,
@@ -477,7 +502,7 @@ pub(super) async fn set(engine: Arc<Engine>, action: Action) -> Result<Planned> 
             true
         };
         Ok(if changed {
-            Outcome::changed("changed; it holds from the next start of corral on")
+            Outcome::changed("changed")
         } else {
             Outcome::unchanged("it was so already")
         })
@@ -487,6 +512,7 @@ pub(super) async fn set(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         kind: spec.kind,
         protected: spec.protected,
         prepared,
+        reopen: ask.is_some(),
         work: Arc::new(Edit {
             deed: Arc::new(deed),
             secret: ask,
@@ -557,6 +583,7 @@ pub(super) async fn remove(engine: Arc<Engine>, action: Action) -> Result<Planne
         kind: spec.kind,
         protected: spec.protected,
         prepared,
+        reopen: false,
         work: simple(Box::new(move || {
             edit::remove_context(&config.path, &own)?;
             edit::forget_secret(&config.path, &own)?;
@@ -621,6 +648,7 @@ pub(super) async fn switch(engine: Arc<Engine>, action: Action, on: bool) -> Res
             kind: spec.kind,
             protected: spec.protected,
             prepared,
+            reopen: false,
             work: simple(Box::new(move || {
                 edit::set_enabled(&path, &own, kind.as_str(), on)?;
                 Ok(Outcome::changed(format!("{word}d")))

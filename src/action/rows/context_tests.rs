@@ -56,6 +56,7 @@ fn house(readonly: Option<&str>) -> House {
         config,
         readonly: readonly.map(str::to_owned),
         in_memory: false,
+        source: None,
     });
     House { home, engine }
 }

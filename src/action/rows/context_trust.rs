@@ -134,6 +134,7 @@ pub(super) async fn pin(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         kind: spec.kind,
         protected: spec.protected,
         prepared,
+        reopen: true,
         work: simple(deed),
     };
     plan(&engine, action, shape, vec![target])

@@ -169,6 +169,9 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         Error::not_found(format!("there is no context {context:?}"))
             .remedy("See corral context list")
     })?;
+    let cx = engine.asking(engine.fleet().read_cx(&context));
+    let ready = cx.within(&context, member.backend.ready(&cx)).await;
+    ready.map_err(|error| error.in_context(&context))?;
     let info = registry::find(&member.spec.kind);
     let typed = action
         .targets

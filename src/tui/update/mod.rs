@@ -17,7 +17,7 @@ use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
 use super::theme::Role;
-use crate::model::{Action, FleetView, InstanceId, Selector, Task};
+use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task};
 
 /// Takes a message.
 pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
@@ -38,6 +38,13 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
         }
         Msg::Absent(absent) => {
             app.setup.absent = absent;
+            Vec::new()
+        }
+        Msg::Config(readonly, fault) => {
+            app.setup.readonly = readonly;
+            if let Some(fault) = fault {
+                app.complain(&Error::invalid(fault));
+            }
             Vec::new()
         }
         Msg::Notice(text, bad) => {
@@ -80,6 +87,13 @@ fn fleet(
     let rows = !Arc::ptr_eq(&app.fleet, &fleet);
     app.fleet = fleet;
     app.pending = pending;
+    if let Some(name) = app
+        .inventory
+        .context
+        .take_if(|name| app.fleet.context(name).is_none())
+    {
+        app.say(format!("context {name} is gone: all contexts"));
+    }
     if rows {
         app.inventory.derive(&app.fleet, app.now);
     }

@@ -1,0 +1,229 @@
+//! Where an engine's configuration comes from, and how a running one follows it.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+
+use super::contexts;
+use super::engine::Engine;
+use super::secrets::Secrets;
+use crate::backend::contract::Env;
+use crate::config::{LoadInput, Loaded, load};
+use crate::fleet::Member;
+use crate::model::{Error, Result};
+
+/// The file is looked at so often: one `stat`.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the configuration was loaded from, so that it can be loaded again.
+pub struct Source {
+    env: Arc<Env>,
+    /// The whole environment: settings and secrets may name any variable.
+    vars: BTreeMap<String, String>,
+    /// `--config`.
+    file: Option<PathBuf>,
+    /// `--readonly`.
+    readonly: bool,
+    /// Contexts that are found here count.
+    discover: bool,
+    secrets: Arc<Secrets>,
+    turn: Mutex<()>,
+}
+
+impl Source {
+    /// From a process's surroundings and its flags.
+    pub fn new(
+        env: Arc<Env>,
+        vars: BTreeMap<String, String>,
+        file: Option<PathBuf>,
+        readonly: bool,
+        discover: bool,
+    ) -> Self {
+        Self {
+            secrets: Arc::new(Secrets::new(Arc::clone(&env), vars.clone())),
+            env,
+            vars,
+            file,
+            readonly,
+            discover,
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// Two that load at once would each think to be the newer.
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads file, environment and flags. Never fails: what is wrong is among its problems.
+    pub fn load(&self) -> Loaded {
+        let mut flags = Vec::new();
+        if self.readonly {
+            flags.push(("readonly".to_owned(), true.into()));
+        }
+        load(&LoadInput {
+            dirs: &self.env.dirs,
+            file: self.file.clone(),
+            env: &self.vars,
+            flags,
+            kinds: &contexts::config_kinds(),
+        })
+    }
+
+    /// Opens the contexts. Connects to nobody and runs nothing.
+    pub fn open(&self, loaded: &Loaded) -> Vec<Member> {
+        contexts::open(loaded, &self.env, &self.secrets, self.discover)
+    }
+
+    /// Why every change is refused, if it is.
+    pub fn readonly(&self, loaded: &Loaded) -> Option<String> {
+        if self.readonly {
+            return Some("--readonly was given".to_owned());
+        }
+        if !loaded.settings.readonly {
+            return None;
+        }
+        if let Some(why) = &loaded.unusable {
+            return Some(format!(
+                "the configuration cannot be read and may forbid changes ({why})"
+            ));
+        }
+        let source = loaded.rows.iter().find(|row| row.key == "readonly");
+        Some(match source.map(|row| row.source.as_str()) {
+            Some("environment") => "CORRAL_READONLY is set".to_owned(),
+            _ => format!("the configuration is read-only ({})", loaded.path.display()),
+        })
+    }
+}
+
+/// What came of loading the configuration again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reloaded {
+    /// Contexts came, went, or were opened again.
+    pub contexts_changed: bool,
+    /// Every change is refused.
+    pub readonly: bool,
+    /// The first fault that was not there before, with its place.
+    pub fault: Option<String>,
+}
+
+impl Engine {
+    /// Loads the configuration again and follows it: contexts, guards, settings. The contexts in `reopen` are opened
+    /// again though they look the same: a secret or a pin behind them is new. A file that cannot be read keeps
+    /// the contexts and settings that hold; only guards can come from it.
+    ///
+    /// # Errors
+    /// Only when corral fails inside.
+    pub async fn reload(self: &Arc<Self>, reopen: &[String]) -> Result<Reloaded> {
+        let engine = Arc::clone(self);
+        let reopen = reopen.to_vec();
+        // Reads files, and looks for contexts on this machine.
+        tokio::task::spawn_blocking(move || engine.reload_now(&reopen))
+            .await
+            .map_err(|error| Error::backend("the configuration was not loaded").because(error))
+    }
+
+    fn reload_now(self: &Arc<Self>, reopen: &[String]) -> Reloaded {
+        let Some(source) = self.source() else {
+            return Reloaded {
+                contexts_changed: false,
+                readonly: self.readonly().is_some(),
+                fault: None,
+            };
+        };
+        let _one_at_a_time = source.turn();
+        let before = self.config();
+        let fresh = source.load();
+        let readonly = source.readonly(&fresh);
+        let fault = fresh
+            .problems
+            .iter()
+            .find(|problem| !problem.warning && !before.problems.contains(problem))
+            .map(|problem| format!("{}: {}", problem.place(), problem.message));
+        if let Some(why) = fresh.unusable {
+            let readonly = readonly.or_else(|| self.readonly());
+            let is_readonly = readonly.is_some();
+            let kept = Loaded {
+                problems: fresh.problems,
+                ..Loaded::clone(&before)
+            };
+            self.follow_config(kept, readonly);
+            let holds = if is_readonly {
+                "the contexts stay, nothing is changed until it is mended"
+            } else {
+                "what held before holds on"
+            };
+            return Reloaded {
+                contexts_changed: false,
+                readonly: is_readonly,
+                fault: fault.map(|_| format!("{why}; {holds}")),
+            };
+        }
+        let members = source.open(&fresh);
+        let is_readonly = readonly.is_some();
+        // Guards first: no context is there before what protects it.
+        self.follow_config(fresh, readonly);
+        Reloaded {
+            contexts_changed: self.fleet().arrange(members, reopen),
+            readonly: is_readonly,
+            fault,
+        }
+    }
+}
+
+/// Follows the file for as long as it is listened to: what came of each change of it, by whomever.
+pub fn follow(engine: Arc<Engine>) -> BoxStream<'static, Reloaded> {
+    let path = engine.config().path.clone();
+    let seen = Stamp::of(&path);
+    futures::stream::unfold((engine, path, seen), async |(engine, path, mut seen)| {
+        engine.source()?;
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let mut now = Stamp::of(&path);
+            if now == seen {
+                continue;
+            }
+            // An editor may be at work: a file that is gone or empty for a moment is not what was meant.
+            loop {
+                tokio::time::sleep(LOOK / 2).await;
+                let later = Stamp::of(&path);
+                if later == now {
+                    break;
+                }
+                now = later;
+            }
+            seen = now;
+            match engine.reload(&[]).await {
+                Ok(reloaded) => return Some((reloaded, (engine, path, seen))),
+                Err(error) => tracing::warn!(%error, "the configuration was not loaded again"),
+            }
+        }
+    })
+    .boxed()
+}
+
+/// What changes when a file does. `None`: there is none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp(Option<[i128; 5]>);
+
+impl Stamp {
+    fn of(path: &Path) -> Self {
+        let moment =
+            |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        Self(std::fs::metadata(path).ok().map(|facts| {
+            [
+                facts.dev().into(),
+                facts.ino().into(),
+                facts.size().into(),
+                moment(facts.mtime(), facts.mtime_nsec()),
+                // Who may write it counts too.
+                moment(facts.ctime(), facts.ctime_nsec()),
+            ]
+        }))
+    }
+}
