@@ -20,6 +20,8 @@ pub mod session;
 pub mod task;
 pub mod waiting;
 
+/// Keeps what can be had again, for fronts: whole or not at all.
+pub use crate::link::files::write_unsynced as write_cache;
 pub use engine::{Engine, EngineParts};
 pub use grammar::{Globals, Invocation, Output, ParseFailure, RunOptions};
 pub use planner::Planned;

@@ -368,16 +368,8 @@ pub fn remember_snapshots<'a>(cache: &Path, id: &str, names: impl Iterator<Item 
         _ => serde_json::Map::new(),
     };
     all.insert(id.to_owned(), names.collect::<Vec<_>>().into());
-    let Some(dir) = path.parent() else { return };
-    let _ = std::fs::create_dir_all(dir).and_then(|()| {
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        std::io::Write::write_all(
-            &mut file,
-            serde_json::Value::Object(all).to_string().as_bytes(),
-        )?;
-        file.persist(&path)?;
-        Ok(())
-    });
+    let text = serde_json::Value::Object(all).to_string();
+    let _ = crate::action::write_cache(&path, |out| out.write_all(text.as_bytes()));
 }
 
 #[cfg(test)]

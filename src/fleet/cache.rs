@@ -1,7 +1,6 @@
 //! The last inventory of each context on disk, so that the first frame has rows.
 
 use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,8 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::learnt::Learnt;
-use crate::model::{ContextSpec, Host, Instance, InstanceId, encode_segment};
+use crate::link::files::write_unsynced;
+use crate::model::{ContextSpec, Host, Instance, InstanceId, Result, encode_segment};
 
 /// Raised when a row's meaning changes; a cache of another format is ignored.
 const FORMAT: u32 = 2;
@@ -113,37 +113,24 @@ pub(super) fn save<Row: Serialize>(dir: &Path, spec: &ContextSpec, kept: &Cached
     }
 }
 
-fn write<Row: Serialize>(
-    dir: &Path,
-    spec: &ContextSpec,
-    kept: &Cached<Row>,
-) -> std::io::Result<()> {
-    let path = path(dir, spec);
-    let parent = path.parent().unwrap_or(dir);
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(parent)?;
-    let file = tempfile::NamedTempFile::new_in(parent)?;
-    file.as_file()
-        .set_permissions(std::fs::Permissions::from_mode(0o600))?;
-    let mut out = std::io::BufWriter::new(&file);
-    serde_json::to_writer(
-        &mut out,
-        &File {
-            format: FORMAT,
-            fingerprint: fingerprint(spec),
-            kept,
-        },
-    )?;
-    std::io::Write::flush(&mut out)?;
-    drop(out);
-    file.persist(&path).map_err(|e| e.error)?;
-    Ok(())
+fn write<Row: Serialize>(dir: &Path, spec: &ContextSpec, kept: &Cached<Row>) -> Result<()> {
+    write_unsynced(&path(dir, spec), |out| {
+        serde_json::to_writer(
+            out,
+            &File {
+                format: FORMAT,
+                fingerprint: fingerprint(spec),
+                kept,
+            },
+        )?;
+        Ok(())
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use crate::model::{InstanceKind, Kind, State};
 

@@ -1,15 +1,38 @@
 //! Files on this machine: replaced atomically, locked by sidecars.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::model::{Error, Result};
+use crate::model::{Error, Result, shown};
 
 /// How long a lock is waited for.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// A file operation that failed, with the remedy for the commonest causes.
+pub fn fault(what: &str, path: &Path, error: std::io::Error) -> Error {
+    use std::io::ErrorKind as K;
+    let message = format!(
+        "cannot {what} {}: {error}",
+        shown(&path.display().to_string())
+    );
+    let remedy = match error.kind() {
+        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Some(format!(
+            "Free some space: df -h '{}'",
+            path.parent().unwrap_or(path).display()
+        )),
+        K::PermissionDenied => Some(format!("Look at: ls -ld '{}'", path.display())),
+        K::ReadOnlyFilesystem => Some("The file system is mounted read-only.".to_owned()),
+        _ => None,
+    };
+    let error = Error::backend(message).because(error);
+    match remedy {
+        Some(remedy) => error.remedy(remedy),
+        None => error,
+    }
+}
 
 /// Makes a folder and its parents, 0700.
 pub fn make_dir(dir: &Path) -> Result<()> {
@@ -17,7 +40,7 @@ pub fn make_dir(dir: &Path) -> Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|e| Error::backend(format!("{} cannot be made: {e}", dir.display())).because(e))
+        .map_err(|e| fault("make", dir, e))
 }
 
 /// Takes the lock of a file (a sidecar, so that the file itself can be replaced), waiting at most
@@ -42,9 +65,7 @@ pub fn lock(file: &Path, what: &str, wait: Duration) -> Result<File> {
         .truncate(false)
         .mode(0o600)
         .open(file)
-        .map_err(|e| {
-            Error::backend(format!("{} cannot be opened: {e}", file.display())).because(e)
-        })?;
+        .map_err(|e| fault("open", file, e))?;
     let until = Instant::now() + wait;
     loop {
         match held.try_lock() {
@@ -73,25 +94,49 @@ pub fn lock(file: &Path, what: &str, wait: Duration) -> Result<File> {
     }
 }
 
-/// Replaces a file: written beside it, synced, renamed; 0600.
+/// Replaces a file, whole or not at all: written beside it, synced, renamed; 0600. A corral that
+/// is killed meanwhile leaves a file that ends in `.new`.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let fail = |e: std::io::Error| {
-        Error::backend(format!("{} cannot be written: {e}", path.display())).because(e)
-    };
+    replace(path, true, |file| file.write_all(bytes))
+}
+
+/// [`write_atomically`] for what can be had again, such as a cache: a power cut may lose it.
+pub fn write_unsynced(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<()> {
+    replace(path, false, |file| {
+        let mut out = std::io::BufWriter::new(file);
+        write(&mut out)?;
+        out.flush()
+    })
+}
+
+fn replace(
+    path: &Path,
+    sync: bool,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<()> {
     let dir = path.parent().unwrap_or_else(|| Path::new("."));
     make_dir(dir)?;
-    let mut file = tempfile::NamedTempFile::new_in(dir).map_err(fail)?;
-    file.write_all(bytes).map_err(fail)?;
-    file.as_file()
-        .set_permissions(std::fs::Permissions::from_mode(0o600))
-        .map_err(fail)?;
-    file.as_file().sync_all().map_err(fail)?;
-    file.persist(path).map_err(|e| fail(e.error))?;
-    // The rename itself must survive a power cut.
-    if let Ok(dir) = File::open(dir) {
-        let _ = dir.sync_all();
-    }
-    Ok(())
+    let written = (|| {
+        let mut new = tempfile::Builder::new()
+            .prefix(".")
+            .suffix(".new")
+            .permissions(std::fs::Permissions::from_mode(0o600))
+            .tempfile_in(dir)?;
+        write(new.as_file_mut())?;
+        if sync {
+            new.as_file().sync_all()?;
+        }
+        new.persist(path).map_err(|e| e.error)?;
+        // The rename itself must survive a power cut.
+        if sync {
+            File::open(dir)?.sync_all()?;
+        }
+        Ok(())
+    })();
+    written.map_err(|e| fault("write", path, e))
 }
 
 #[cfg(test)]

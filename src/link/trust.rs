@@ -1,11 +1,7 @@
 //! Which certificates are trusted: pins on disk, and the verdict over a presented chain.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustls::client::WebPkiServerVerifier;
@@ -14,6 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, RootCertStore};
 use serde::{Deserialize, Serialize};
 
+use super::files::{lock_beside, write_atomically};
 use super::x509::CertInfo;
 use crate::model::{Dirs, Error, Result, shown};
 
@@ -121,35 +118,7 @@ impl TrustStore {
     }
 
     fn change(&self, edit: impl FnOnce(&mut Vec<Pin>) -> bool) -> Result<bool> {
-        let failed = |error: std::io::Error| {
-            Error::backend(format!(
-                "{} cannot be written: {error}",
-                shown(&self.path.display().to_string())
-            ))
-        };
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)
-            .map_err(failed)?;
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(self.path.with_added_extension("lock"))
-            .map_err(failed)?;
-        let until = Instant::now() + Duration::from_secs(5);
-        while lock.try_lock().is_err() {
-            if Instant::now() >= until {
-                return Err(Error::conflict(
-                    "the pinned certificates are being changed by another corral; nothing was changed",
-                )
-                .remedy("Try again."));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let _lock = lock_beside(&self.path)?;
         let mut pins = self.all()?;
         if !edit(&mut pins) {
             return Ok(false);
@@ -160,17 +129,7 @@ impl TrustStore {
         };
         let text = toml::to_string(&stored)
             .map_err(|error| Error::backend(format!("pins cannot be written: {error}")))?;
-        let write = || -> std::io::Result<()> {
-            let mut file = tempfile::Builder::new()
-                .prefix(".trust-")
-                .permissions(std::fs::Permissions::from_mode(0o600))
-                .tempfile_in(folder)?;
-            file.write_all(text.as_bytes())?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path).map_err(|error| error.error)?;
-            File::open(folder)?.sync_all()
-        };
-        write().map_err(failed)?;
+        write_atomically(&self.path, text.as_bytes())?;
         Ok(true)
     }
 }

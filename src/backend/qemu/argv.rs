@@ -29,11 +29,11 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
     args.two("-name", &format!("guest={}", comma(&vm.name)));
     args.two("-uuid", &vm.uuid.to_string());
     args.two("-machine", &machine(vm, accel));
-    args.two("-cpu", accel.model_for(&vm.cpu_model));
+    args.two("-cpu", &accel.cpu(&vm.cpu_model));
     args.two("-smp", &vm.cpus.to_string());
     args.two("-m", &format!("size={}K", vm.memory.0 >> 10));
     args.two("-smbios", "type=1,manufacturer=corral");
-    let base = if vm.os.as_deref() == Some("windows") {
+    let base = if vm.is_windows() {
         "base=localtime"
     } else {
         "base=utc"
@@ -52,7 +52,7 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
             n + 1
         ));
     }
-    if vm.os.as_deref() == Some("windows") {
+    if vm.is_windows() {
         // A pointer that follows a viewer's.
         args.device("qemu-xhci,id=usb0,bus=pcie.0,addr=0x7");
         args.device("usb-tablet,id=tablet0,bus=usb0.0");
@@ -289,18 +289,11 @@ mod tests {
     use super::super::definition::tests::sample;
     use super::*;
 
-    fn tcg() -> Accel {
-        Accel {
-            kvm: false,
-            why: "test".into(),
-        }
-    }
-
     fn line(change: impl Fn(&mut Definition)) -> Result<String> {
         let mut vm = sample("a,b", Path::new("/d/a,b"));
         change(&mut vm);
         let paths = context(Path::new("/s")).paths(&vm.uuid)?;
-        build(&vm, &paths, &tcg()).map(|args| args.join(" "))
+        build(&vm, &paths, &Accel::tcg("test")).map(|args| args.join(" "))
     }
 
     #[test]

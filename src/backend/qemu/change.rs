@@ -87,10 +87,16 @@ impl Seen {
             return None;
         }
         let why = self.live.reason.clone().unwrap_or_default();
+        let remedy = if self.live.is_active() {
+            format!("Power it off: corral stop --force {}", self.id)
+        } else {
+            // Whoever answers there is not known to be its process, so nobody ends it.
+            "Nothing was done. Look what it is: corral doctor".to_owned()
+        };
         Some(Prepared::refused(
             token,
             format!("{} cannot be asked: {why}", self.id),
-            Some(format!("Power it off: corral stop --force {}", self.id)),
+            Some(remedy),
         ))
     }
 }

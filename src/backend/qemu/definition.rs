@@ -171,6 +171,11 @@ impl Definition {
         })
     }
 
+    /// Windows expects another clock, other devices and hints of its hypervisor.
+    pub fn is_windows(&self) -> bool {
+        self.os.as_deref() == Some("windows")
+    }
+
     /// Every image file that the guest writes and that can hold internal snapshots: qcow2 disks,
     /// then the UEFI variables. With the node name that QEMU gets for each.
     pub fn snapshot_nodes(&self) -> Vec<(String, PathBuf)> {

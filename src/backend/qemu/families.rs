@@ -140,6 +140,15 @@ impl Changes<RemoveRequest> for Remove {
             let live = live::look(&self.0, &vm, process::MONITOR).await;
             let hidden = live.is_active() && !live.state.is_active();
             now.state = if hidden { State::Running } else { live.state };
+            // Something answers in its place, or nobody can tell.
+            if live.state == State::Unknown && !live.is_active() {
+                let why = live.reason.unwrap_or_default();
+                return Ok(Prepared::refused(
+                    vm.uuid.to_string(),
+                    format!("{} cannot be asked: {why}", on.id),
+                    Some("Nothing was done. Look what it is: corral doctor".to_owned()),
+                ));
+            }
         }
         remove::prepare(&self.0.store, &now, request)
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::store::io;
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, Output, run, run_lines};
+use crate::link::files::fault;
 use crate::model::{Bytes, Error, Result, shown};
 
 /// `qemu-img` only reads headers for this; a network file system may be slow.
@@ -192,14 +192,14 @@ fn base_of(path: &Path, backing: &Path) -> Result<()> {
 
 /// The first bytes of a file say what it is when it is no disk image at all.
 fn recognise(path: &Path) -> Result<()> {
-    let mut file = fs::File::open(path).map_err(|e| io("read", path, e))?;
+    let mut file = fs::File::open(path).map_err(|e| fault("read", path, e))?;
     let mut head = [0; 512];
     let mut have = 0;
     while have < head.len() {
         match file.read(&mut head[have..]) {
             Ok(0) => break,
             Ok(n) => have += n,
-            Err(e) => return Err(io("read", path, e)),
+            Err(e) => return Err(fault("read", path, e)),
         }
     }
     let head = &head[..have];
@@ -268,7 +268,7 @@ pub fn readable(path: &Path) -> Result<()> {
                 quoted(path.parent().unwrap_or(path))
             ))
         }
-        _ => io("read", path, e),
+        _ => fault("read", path, e),
     })?;
     if meta.is_dir() {
         return Err(Error::invalid(format!("{} is a folder", show(path)))
@@ -276,7 +276,7 @@ pub fn readable(path: &Path) -> Result<()> {
     }
     fs::File::open(path)
         .map(drop)
-        .map_err(|e| io("read", path, e))
+        .map_err(|e| fault("read", path, e))
 }
 
 /// Space that a copy as qcow2 takes at most; `None` where qemu-img cannot say.
@@ -370,7 +370,7 @@ pub async fn make(
     }
     fs::File::open(to)
         .and_then(|file| file.sync_all())
-        .map_err(|e| io("write", to, e))
+        .map_err(|e| fault("write", to, e))
 }
 
 /// `    (12.34/100%)`

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::store::{Store, io, write_whole};
+use super::store::Store;
+use crate::link::files::{fault, write_atomically};
 use crate::model::{Consistency, Error, Result, shown};
 
 /// The file's name.
@@ -90,11 +91,13 @@ pub struct Op {
     pub at: Timestamp,
 }
 
-/// A change under way, written down. Dropped without `finish`, the file stays for doctor.
+/// A change under way, written down. Dropped without `finish`, the file stays for doctor: as that
+/// of a process that is gone, since this one does nothing more about it, however long it lives.
 #[derive(Debug)]
 pub struct Journal {
     file: PathBuf,
     op: Op,
+    done: bool,
 }
 
 impl Journal {
@@ -124,7 +127,11 @@ impl Journal {
             pid_start: process_start(pid).unwrap_or_default(),
             at: Timestamp::now(),
         };
-        let journal = Self { file, op };
+        let journal = Self {
+            file,
+            op,
+            done: false,
+        };
         journal.write()?;
         Ok(journal)
     }
@@ -136,14 +143,31 @@ impl Journal {
     }
 
     /// The change is done, or all of it was taken back.
-    pub fn finish(self) -> Result<()> {
-        remove(&self.file)
+    pub fn finish(mut self) -> Result<()> {
+        remove(&self.file)?;
+        self.done = true;
+        Ok(())
+    }
+
+    /// The change is done, and its record went with everything else.
+    pub fn gone(mut self) {
+        self.done = true;
     }
 
     fn write(&self) -> Result<()> {
         let text = serde_json::to_vec(&self.op)
             .map_err(|e| Error::backend(format!("the change cannot be written down: {e}")))?;
-        write_whole(&self.file, &text)
+        write_atomically(&self.file, &text)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Without a folder there is nothing to mend.
+        if !self.done && self.file.exists() {
+            self.op.pid = 0;
+            let _ = self.write();
+        }
     }
 }
 
@@ -213,7 +237,7 @@ pub fn read(file: &Path) -> Result<Option<Op>> {
         {
             return Ok(None);
         }
-        Err(e) => return Err(io("read", file, e)),
+        Err(e) => return Err(fault("read", file, e)),
     };
     serde_json::from_slice(&bytes).map(Some).map_err(|e| {
         Error::invalid(format!("{} cannot be read: {e}", file.display()))
@@ -224,7 +248,7 @@ pub fn read(file: &Path) -> Result<Option<Op>> {
 /// Removes a file; one that is gone already is fine.
 pub(super) fn remove(file: &Path) -> Result<()> {
     match fs::remove_file(file) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io("remove", file, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(fault("remove", file, e)),
         _ => Ok(()),
     }
 }
@@ -270,6 +294,10 @@ mod tests {
         assert!(again.to_string().contains("doctor --fix"), "{again}");
         journal.finish().unwrap();
         assert!(leftovers(&store).unwrap()[0].op.is_none());
+
+        // One that gave up leaves it to doctor, even while its process lives on.
+        drop(Journal::begin(&dir, Change::Create).unwrap());
+        assert!(matches!(&leftovers(&store).unwrap()[0].op, Some(Ok(op)) if !op.is_alive()));
     }
 
     #[test]

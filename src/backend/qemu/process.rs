@@ -132,7 +132,11 @@ fn plain(said: &str) -> String {
 /// Without QEMU.
 pub async fn accel_for(ctx: &Ctx, vm: &Definition) -> Result<Accel> {
     // A guest with a TCG model gains by KVM too, so that model is what is proven.
-    accel::prove(ctx, &vm.cpu_model).await
+    let accel = accel::prove(ctx, &vm.cpu_model).await?;
+    if vm.is_windows() {
+        return accel::with_hints(ctx, &vm.cpu_model, accel).await;
+    }
+    Ok(accel)
 }
 
 /// Appends how QEMU was started and what it said; the log is begun anew at 1 MiB.

@@ -2,15 +2,20 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use super::ctx::Ctx;
 use super::op::{self, Change, Leftover, Phase};
-use super::snapshots::inside::{Node, Reach, nodes};
+use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::Records;
 use super::snapshots::run as snapshot_run;
-use super::store::{DEFINITION, io};
+use super::store::DEFINITION;
 use super::{locks, process, remove};
-use crate::model::{Error, ErrorKind, Outcome, Result, shown};
+use crate::link::files::fault;
+use crate::model::{Error, ErrorKind, Outcome, Result, encode_segment, shown};
+
+/// Until a QEMU that writes RAM to a slow disk answers again.
+const SILENT: Duration = Duration::from_secs(120);
 
 /// Mends one leftover. Says what was done.
 ///
@@ -59,7 +64,7 @@ fn dropped(dir: &Path, name: &str, why: &str) -> Result<Outcome> {
 
 /// A folder that was made a moment before corral was killed.
 fn empty_folder(dir: &Path, name: &str) -> Result<Outcome> {
-    let entries = fs::read_dir(dir).map_err(|e| io("read", dir, e))?;
+    let entries = fs::read_dir(dir).map_err(|e| fault("read", dir, e))?;
     let mut ours = Vec::new();
     for entry in entries.filter_map(std::result::Result::ok) {
         if entry.path().extension().is_none_or(|e| e != "new") {
@@ -74,7 +79,7 @@ fn empty_folder(dir: &Path, name: &str) -> Result<Outcome> {
     for path in ours {
         op::remove(&path)?;
     }
-    fs::remove_dir(dir).map_err(|e| io("remove", dir, e))?;
+    fs::remove_dir(dir).map_err(|e| fault("remove", dir, e))?;
     Ok(Outcome::changed(format!(
         "{}: empty folder removed",
         shown(name)
@@ -86,7 +91,7 @@ fn create(dir: &Path, name: &str) -> Result<Outcome> {
         return dropped(dir, name, "was made completely");
     }
     // A create makes its folder itself, so everything in it is the create's.
-    fs::remove_dir_all(dir).map_err(|e| io("remove", dir, e))?;
+    fs::remove_dir_all(dir).map_err(|e| fault("remove", dir, e))?;
     Ok(Outcome::changed(format!(
         "{}: the unfinished VM is removed",
         shown(name)
@@ -104,8 +109,13 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
     };
     let _lock = locks::vm(ctx, &vm.uuid, name).await?;
     let nodes: Vec<Node> = nodes(&vm)?;
-    let mut monitor = process::connect(ctx, &vm).await?;
+    // While a job writes RAM to disk the monitor is silent.
+    let mut monitor = process::connect_within(ctx, &vm, SILENT).await?;
     let running = monitor.is_some();
+    if let Some(qmp) = &mut monitor {
+        // What its corral began goes on without it, and only then can be judged.
+        inside::settle(qmp).await?;
+    }
     let mut reach = match &mut monitor {
         Some(qmp) => Reach::Monitor(qmp),
         None => Reach::Files(&ctx.env),
@@ -133,6 +143,16 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
             records.save(dir)?;
             format!("snapshot {} is deleted, as was begun", shown(tag))
         }
+        // All disks are there; it was killed while it started the VM or loaded its RAM.
+        Change::SnapshotRestore { tag } if running && op.phase == Phase::Recording => {
+            noted_at(dir, tag)?;
+            format!(
+                "its disks are at {} and it runs; for its RAM, if the snapshot holds any: corral restore {}@{} --stop --start",
+                shown(tag),
+                ctx.id(name),
+                encode_segment(tag)
+            )
+        }
         Change::SnapshotRestore { tag } => {
             if running {
                 return Err(Error::refused(format!(
@@ -145,12 +165,17 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
                 )));
             }
             reach.apply(&nodes, tag).await?;
-            let mut records = Records::load(dir)?;
-            records.current = Some(tag.clone());
-            records.save(dir)?;
+            noted_at(dir, tag)?;
             format!("its disks are at {}, as was begun", shown(tag))
         }
         Change::Create | Change::Delete { .. } => String::new(),
     };
     dropped(dir, name, &said)
+}
+
+/// The present state descends from this snapshot.
+fn noted_at(dir: &Path, tag: &str) -> Result<()> {
+    let mut records = Records::load(dir)?;
+    records.current = Some(tag.to_owned());
+    records.save(dir)
 }

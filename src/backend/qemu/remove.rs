@@ -7,8 +7,9 @@ use super::definition::Definition;
 use super::image::quoted;
 use super::op::{self, Change, Journal, Phase};
 use super::snapshots::record::Records;
-use super::store::{DEFINITION, Store, io};
+use super::store::{DEFINITION, Store};
 use crate::backend::contract::{Prepared, RemoveRequest, TaskCx};
+use crate::link::files::fault;
 use crate::model::{Bytes, Error, ErrorKind, Instance, Outcome, Result, Step, shown};
 
 /// What the definition is called when files of a deleted VM stay in its folder.
@@ -162,7 +163,7 @@ impl Sorted {
 
     /// What else is in the folder: corral's own files go, anyone else's stay.
     fn rest(&mut self, dir: &Path) -> Result<()> {
-        let entries = fs::read_dir(dir).map_err(|e| io("read", dir, e))?;
+        let entries = fs::read_dir(dir).map_err(|e| fault("read", dir, e))?;
         let mut paths: Vec<PathBuf> = entries
             .filter_map(std::result::Result::ok)
             .map(|entry| entry.path())
@@ -244,6 +245,7 @@ pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Resu
     // From here on there is no way back: it is completed, now or by doctor.
     cx.step("Remove its files");
     finish(&dir, &removing.goes, &removing.stays)?;
+    journal.gone();
     Ok(Outcome::changed(format!("{} is deleted", shown(name))))
 }
 
@@ -252,7 +254,7 @@ pub(super) fn finish(dir: &Path, goes: &[PathBuf], stays: &[PathBuf]) -> Result<
     for path in goes {
         match fs::symlink_metadata(path) {
             Ok(meta) if meta.is_dir() => {
-                fs::remove_dir_all(path).map_err(|e| io("remove", path, e))?;
+                fs::remove_dir_all(path).map_err(|e| fault("remove", path, e))?;
             }
             Ok(_) => op::remove(path)?,
             Err(_) => {}
@@ -262,7 +264,7 @@ pub(super) fn finish(dir: &Path, goes: &[PathBuf], stays: &[PathBuf]) -> Result<
     if stays.iter().any(|path| path.starts_with(dir)) {
         match fs::rename(&file, dir.join(KEPT)) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-                return Err(io("rename", &file, e));
+                return Err(fault("rename", &file, e));
             }
             _ => {}
         }
@@ -281,7 +283,7 @@ pub(super) fn finish(dir: &Path, goes: &[PathBuf], stays: &[PathBuf]) -> Result<
         {
             Ok(())
         }
-        Err(e) => Err(io("remove", dir, e)),
+        Err(e) => Err(fault("remove", dir, e)),
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use secrecy::ExposeSecret as _;
 
-use super::store::write_whole;
 use crate::backend::contract::CloudInit;
+use crate::link::files::write_atomically;
 use crate::model::{Error, Result, shown};
 
 /// Longest user-data: what fits the seed with room, and far more than any cloud takes (16 KiB).
@@ -69,7 +69,7 @@ impl Seed {
                 file.flush().map_err(failed)?;
             }
         }
-        write_whole(to, &disk.into_inner())?;
+        write_atomically(to, &disk.into_inner())?;
         fs::File::open(to).map(drop).map_err(failed)
     }
 

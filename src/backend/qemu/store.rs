@@ -1,14 +1,14 @@
 //! The folders of all VMs: `<data>/vms/<name>/vm.toml` with the disks beside it.
 
 use std::fs;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
 use super::definition::{Definition, FORMAT, folder_name, name_of_folder};
 use super::merge::merged;
+use crate::link::files::{fault, make_dir, write_atomically};
 use crate::model::{Dirs, Error, Result, shown};
 
 /// The file that makes a folder a VM.
@@ -60,12 +60,45 @@ impl Store {
                     .is_ok_and(|file| fs::symlink_metadata(file).is_ok())
             })
             .map(|name| Entry {
-                definition: self.load(&name),
+                definition: self.alone(&name),
                 name,
             })
             .collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
+        self.tell_twins(&mut entries);
         Ok(entries)
+    }
+
+    /// Which of two definitions with one UUID a process belongs to cannot be known, so neither is
+    /// touched until one of them is changed: `cp -r` of a VM's folder makes such twins.
+    fn tell_twins(&self, entries: &mut [Entry]) {
+        let mut of = std::collections::BTreeMap::<uuid::Uuid, Vec<usize>>::new();
+        for (n, entry) in entries.iter().enumerate() {
+            if let Ok(vm) = &entry.definition {
+                of.entry(vm.uuid).or_default().push(n);
+            }
+        }
+        for (uuid, twins) in of.into_iter().filter(|(_, twins)| twins.len() > 1) {
+            let names: Vec<String> = twins.iter().map(|n| entries[*n].name.clone()).collect();
+            for n in twins {
+                let own = entries[n].name.clone();
+                let others: Vec<String> = names
+                    .iter()
+                    .filter(|name| **name != own)
+                    .map(|name| format!("\"{}\"", shown(name)))
+                    .collect();
+                let file = self.file(&own).unwrap_or_default();
+                entries[n].definition = Err(Error::invalid(format!(
+                    "{}: it has the uuid of {} too ({uuid})",
+                    file.display(),
+                    others.join(", ")
+                ))
+                .remedy(format!(
+                    "Give the copy one of its own: uuid = \"{}\"",
+                    uuid::Uuid::new_v4()
+                )));
+            }
+        }
     }
 
     /// The names of all folders, with a definition or without.
@@ -73,7 +106,7 @@ impl Store {
         let entries = match fs::read_dir(&self.root) {
             Ok(entries) => entries,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(io("read", &self.root, e)),
+            Err(e) => return Err(fault("read", &self.root, e)),
         };
         Ok(entries
             .filter_map(std::result::Result::ok)
@@ -102,8 +135,35 @@ impl Store {
     /// One definition.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` with file, line and column for what was edited wrongly.
+    /// `NotFound`; `Invalid` with file, line and column for what was edited wrongly, and for a
+    /// UUID that another definition has too.
     pub fn load(&self, name: &str) -> Result<Definition> {
+        let vm = self.alone(name)?;
+        match self.list()?.into_iter().find(|entry| entry.name == name) {
+            Some(entry) => entry.definition,
+            None => Ok(vm),
+        }
+    }
+
+    /// Keys in a definition that mean nothing to this corral, as paths: `disks.0.cahce`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn unknown_keys(&self, name: &str) -> Result<Vec<String>> {
+        let text = read(&self.file(name)?, name)?;
+        let mut unknown = Vec::new();
+        // Whether it can be read at all is told by `list`.
+        if let Ok(deserializer) = toml::Deserializer::parse(&text) {
+            let _: std::result::Result<Definition, _> =
+                serde_ignored::deserialize(deserializer, |path| {
+                    unknown.push(shown(&path.to_string()).into_owned());
+                });
+        }
+        Ok(unknown)
+    }
+
+    /// One definition, whatever the others say.
+    fn alone(&self, name: &str) -> Result<Definition> {
         let file = self.file(name)?;
         let text = read(&file, name)?;
         let definition = parse(&file, &text)?;
@@ -148,7 +208,7 @@ impl Store {
                 .map_err(|e| Error::invalid(format!("{}: {e}", file.display())))?,
             None => fresh,
         };
-        write_whole(&file, text.as_bytes())
+        write_atomically(&file, text.as_bytes())
     }
 
     /// What must still hold when a plan runs: the content of the definition, without layout.
@@ -162,18 +222,35 @@ impl Store {
             .collect()
     }
 
-    /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium.
+    /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium. One
+    /// that cannot be read needs it when it names it anywhere.
     pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
         let wanted = real(file);
-        Ok(self
-            .list()?
-            .into_iter()
-            .filter(|entry| entry.name != name)
-            .filter_map(|entry| entry.definition.ok())
-            .filter(|other| files(other).any(|path| real(path) == wanted))
-            .map(|other| other.name)
-            .collect())
+        let mut users = Vec::new();
+        for other in self.folders()?.into_iter().filter(|other| other != name) {
+            let needs = match self.alone(&other) {
+                Ok(vm) => files(&vm).any(|path| real(path) == wanted),
+                Err(_) => {
+                    let text = fs::read(self.file(&other)?).unwrap_or_default();
+                    names(&String::from_utf8_lossy(&text), &wanted)
+                }
+            };
+            if needs {
+                users.push(other);
+            }
+        }
+        users.sort();
+        Ok(users)
     }
+}
+
+/// Whether a text names a file with its folder, however the rest of the path is written.
+fn names(text: &str, file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    let tail = folder
+        .zip(file.file_name())
+        .map(|(folder, file)| format!("{}/{}", folder.to_string_lossy(), file.to_string_lossy()));
+    tail.is_some_and(|tail| text.contains(&tail))
 }
 
 /// Every file that a definition names.
@@ -189,7 +266,8 @@ pub fn files(definition: &Definition) -> impl Iterator<Item = &Path> {
         .map(PathBuf::as_path)
 }
 
-fn real(path: &Path) -> PathBuf {
+/// Where a path leads; itself when it leads nowhere.
+pub(super) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
@@ -237,7 +315,7 @@ fn read(file: &Path, name: &str) -> Result<String> {
                     .remedy("List them: corral list"),
             );
         }
-        Err(e) => return Err(io("read", file, e)),
+        Err(e) => return Err(fault("read", file, e)),
     };
     let me = rustix::process::geteuid().as_raw();
     if meta.uid() != me && meta.uid() != 0 {
@@ -254,60 +332,7 @@ fn read(file: &Path, name: &str) -> Result<String> {
             file.display()
         )));
     }
-    fs::read_to_string(file).map_err(|e| io("read", file, e))
-}
-
-/// Makes a folder that only this user can enter.
-pub(super) fn make_dir(dir: &Path) -> Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .map_err(|e| io("make", dir, e))
-}
-
-/// Writes a file (0600) whole or not at all: a new one beside it, synced, then renamed over it.
-pub(super) fn write_whole(file: &Path, content: &[u8]) -> Result<()> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let written = (|| {
-        let _ = fs::remove_file(&new);
-        let mut out = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)?;
-        out.write_all(content)?;
-        out.sync_all()?;
-        fs::rename(&new, file)?;
-        // The rename itself is only lasting once the folder is synced.
-        fs::File::open(file.parent().unwrap_or(Path::new(".")))?.sync_all()
-    })();
-    written.map_err(|e| {
-        let _ = fs::remove_file(&new);
-        io("write", file, e)
-    })
-}
-
-/// A file operation that failed, with the remedy for the commonest causes.
-pub(super) fn io(what: &str, path: &Path, error: std::io::Error) -> Error {
-    use std::io::ErrorKind as K;
-    let message = format!("cannot {what} {}: {error}", path.display());
-    let remedy = match error.kind() {
-        K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Some(format!(
-            "Free some space: df -h '{}'",
-            path.parent().unwrap_or(path).display()
-        )),
-        K::PermissionDenied => Some(format!("Look at: ls -ld '{}'", path.display())),
-        K::ReadOnlyFilesystem => Some("The file system is mounted read-only.".to_owned()),
-        _ => None,
-    };
-    let error = Error::backend(message).because(error);
-    match remedy {
-        Some(remedy) => error.remedy(remedy),
-        None => error,
-    }
+    fs::read_to_string(file).map_err(|e| fault("read", file, e))
 }
 
 #[cfg(test)]

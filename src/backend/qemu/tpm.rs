@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::store::make_dir;
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
+use crate::link::files::make_dir;
 use crate::model::{Error, Result};
 
 /// It forks and leaves once its socket is there.

@@ -1,7 +1,10 @@
 //! KVM only where it is proven: a node that opens is no proof, and neither is real mode. Some hosts
 //! run a guest through KVM one emulated instruction at a time, far slower than TCG.
 
+mod hints;
 mod rom;
+
+pub use hints::with_hints;
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,9 +26,38 @@ pub struct Accel {
     pub kvm: bool,
     /// How that is known, or why not.
     pub why: String,
+    /// CPU properties that tell Windows it runs on a hypervisor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<String>,
+    /// Why a Windows guest gets none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hintless: Option<String>,
 }
 
 impl Accel {
+    fn new(kvm: bool, why: String) -> Self {
+        Self {
+            kvm,
+            why,
+            hints: None,
+            hintless: None,
+        }
+    }
+
+    /// TCG, and why.
+    pub fn tcg(why: impl Into<String>) -> Self {
+        Self::new(false, why.into())
+    }
+
+    /// What `-cpu` gets for a guest defined with `defined`.
+    pub fn cpu(&self, defined: &str) -> String {
+        let model = self.model_for(defined);
+        match &self.hints {
+            Some(hints) => format!("{model},{hints}"),
+            None => model.to_owned(),
+        }
+    }
+
     /// QEMU's word.
     pub fn word(&self) -> &'static str {
         if self.kvm { "kvm" } else { "tcg" }
@@ -69,7 +101,7 @@ pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
     let model = if model.is_empty() { "host" } else { model };
     // Not kept: a group that was joined or a module that was loaded counts at once.
     if let Err(why) = node() {
-        return Ok(Accel { kvm: false, why });
+        return Ok(Accel::tcg(why));
     }
     let version = fingerprint(&qemu);
     let now = jiff::Timestamp::now().as_second();
@@ -122,14 +154,11 @@ fn node() -> Result<(), String> {
 
 async fn test(qemu: &Path, model: &str, state: &Path) -> Accel {
     match boot(qemu, "kvm", model, state).await {
-        Ok(()) => Accel {
-            kvm: true,
-            why: format!("KVM boots a test guest with CPU model {model}"),
-        },
-        Err(error) => Accel {
-            kvm: false,
-            why: format!("/dev/kvm opens, but {}", error.message),
-        },
+        Ok(()) => Accel::new(
+            true,
+            format!("KVM boots a test guest with CPU model {model}"),
+        ),
+        Err(error) => Accel::tcg(format!("/dev/kvm opens, but {}", error.message)),
     }
 }
 
@@ -184,10 +213,7 @@ mod tests {
 
     #[test]
     fn a_model_that_needs_kvm_falls_back() {
-        let tcg = Accel {
-            kvm: false,
-            why: String::new(),
-        };
+        let tcg = Accel::tcg("");
         assert_eq!(tcg.model_for("host"), "qemu64");
         assert_eq!(tcg.model_for("max"), "max");
         assert_eq!(rom::image().len(), 65536);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
 use super::super::op::{Change, Journal, Phase};
-use super::super::store::{io, make_dir};
 use super::super::{firmware::Firmware, image, ports};
 use super::{Making, Source, stamp};
 use crate::backend::contract::{Env, TaskCx};
 use crate::link::child::Cmd;
+use crate::link::files::{fault, make_dir};
 use crate::model::{Error, Result, shown};
 
 /// One command that makes or changes a file.
@@ -98,7 +98,7 @@ pub async fn build(ctx: &Ctx, cx: &TaskCx, making: &Making, token: &str) -> Resu
                 Error::conflict(format!("there is already a VM called \"{}\"", shown(name)))
                     .remedy("Choose another name.")
             } else {
-                io("make", &dir, e)
+                fault("make", &dir, e)
             }
         })?;
     let made = fill(ctx, cx, making, &dir).await;

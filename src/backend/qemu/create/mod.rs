@@ -364,7 +364,7 @@ fn writable_by(store: &Store, base: &std::path::Path) -> Result<()> {
 /// Size and time of a file: another content has another stamp.
 fn stamp(path: &std::path::Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt as _;
-    let meta = std::fs::metadata(path).map_err(|e| super::store::io("read", path, e))?;
+    let meta = std::fs::metadata(path).map_err(|e| crate::link::files::fault("read", path, e))?;
     Ok(format!(
         "{}-{}-{}.{}",
         meta.ino(),

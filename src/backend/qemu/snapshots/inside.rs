@@ -15,10 +15,14 @@ use crate::model::{Error, Result, shown};
 
 /// QEMU answers nothing while it writes RAM to disk; a change is never cut by a read's deadline.
 const JOB_ANSWER: Duration = Duration::from_secs(3600);
+/// What the names of our jobs begin with.
+const JOB: &str = "corral-";
 /// Between looks at a job when its event does not come.
 const POLL: Duration = Duration::from_millis(500);
 /// Commands that are no jobs.
 const ANSWER: Duration = Duration::from_secs(30);
+/// A job that was left is waited for.
+const SETTLE: Duration = Duration::from_secs(120);
 /// `qemu-img snapshot` writes tables only; a slow disk may take its time.
 const OFFLINE: Duration = Duration::from_secs(600);
 
@@ -199,7 +203,7 @@ async fn offline(env: &Env, what: &str, tag: &str, path: &std::path::Path) -> Re
 
 /// Runs a job to its end. The reply to its command only means that the job was made.
 async fn job(qmp: &mut Qmp, command: &str, mut arguments: Value) -> Result<()> {
-    let id = format!("corral-{}", uuid::Uuid::new_v4().simple());
+    let id = format!("{JOB}{}", uuid::Uuid::new_v4().simple());
     if let Some(map) = arguments.as_object_mut() {
         map.insert("job-id".to_owned(), Value::from(id.as_str()));
     }
@@ -237,6 +241,40 @@ async fn job(qmp: &mut Qmp, command: &str, mut arguments: Value) -> Result<()> {
             Some(why) => Err(Error::backend(format!("{command}: {why}"))),
             None => Ok(()),
         };
+    }
+}
+
+/// Waits for jobs whose corral is gone, and clears them away.
+///
+/// # Errors
+/// `TimedOut` when one does not end.
+pub async fn settle(qmp: &mut Qmp) -> Result<()> {
+    let until = tokio::time::Instant::now() + SETTLE;
+    loop {
+        let jobs = qmp.execute("query-jobs", Value::Null, JOB_ANSWER).await?;
+        let mut waits = false;
+        for job in jobs.as_array().into_iter().flatten() {
+            let word = |key: &str| job.get(key).and_then(Value::as_str);
+            let Some(id) = word("id").filter(|id| id.starts_with(JOB)) else {
+                continue;
+            };
+            if word("status") == Some("concluded") {
+                qmp.execute("job-dismiss", json!({"id": id}), ANSWER)
+                    .await?;
+            } else {
+                waits = true;
+            }
+        }
+        if !waits {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() >= until {
+            return Err(
+                Error::timed_out("a snapshot that was begun is still being written")
+                    .remedy("Try again later: corral doctor --fix"),
+            );
+        }
+        tokio::time::sleep(POLL).await;
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::super::store::write_whole;
+use crate::link::files::{fault, write_atomically};
 use crate::model::{Consistency, Error, Result, shown};
 
 /// The file's name.
@@ -56,7 +56,7 @@ impl Records {
         let text = match std::fs::read_to_string(&file) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(e) => return Err(super::super::store::io("read", &file, e)),
+            Err(e) => return Err(fault("read", &file, e)),
         };
         toml::from_str(&text).map_err(|e| {
             Error::invalid(format!("{}: {}", file.display(), shown(e.message().trim())))
@@ -68,7 +68,7 @@ impl Records {
     pub fn save(&self, dir: &Path) -> Result<()> {
         let text = toml::to_string_pretty(self)
             .map_err(|e| Error::backend(format!("{FILE} cannot be written: {e}")))?;
-        write_whole(&file(dir), text.as_bytes())
+        write_atomically(&file(dir), text.as_bytes())
     }
 
     /// The record of a snapshot.

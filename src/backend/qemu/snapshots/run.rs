@@ -38,6 +38,8 @@ pub async fn run(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> 
         );
     }
     cx.checkpoint()?;
+    // A record that cannot be read is found before anything is done.
+    Records::load(&ctx.store.dir(name)?)?;
     match &snapping.request {
         SnapshotRequest::Create { name, note, memory } => {
             cx.step(format!("Take the snapshot {}", shown(name)));
@@ -205,28 +207,48 @@ async fn restore(
     let mut records = Records::load(&dir)?;
     records.current = Some(name.to_owned());
     records.save(&dir)?;
-    journal.finish()?;
     let mut message = format!("is at {}", shown(name));
-    if start {
-        cx.step("Start it");
-        process::spawn(ctx, vm).await?;
-        if snapping.memory {
-            cx.step("Load its RAM");
-            let mut qmp = process::connect(ctx, vm).await?.ok_or_else(|| {
-                Error::backend(format!("{} ended right after its start", ctx.called(vm)))
-            })?;
-            inside::load(&mut qmp, &snapping.nodes, name).await.map_err(|mut e| {
-                e.message = format!(
-                    "{}. Its disks are at {}, and it was started from them without the saved RAM",
-                    e.message,
-                    shown(name)
-                );
-                e
-            })?;
-        }
+    let started = if start {
         message.push_str(", running");
+        start_at(ctx, cx, snapping, vm, name).await
+    } else {
+        Ok(())
+    };
+    // Whether it runs is seen by anyone; only a corral that is killed leaves this open.
+    journal.finish()?;
+    started.map(|()| Outcome::changed(message))
+}
+
+/// Starts a VM whose disks are at a snapshot, and loads the RAM that is in it.
+async fn start_at(
+    ctx: &Ctx,
+    cx: &TaskCx,
+    snapping: &Snapping,
+    vm: &Definition,
+    name: &str,
+) -> Result<()> {
+    let at = shown(name);
+    cx.step("Start it");
+    process::spawn(ctx, vm).await.map_err(|mut e| {
+        e.message = format!("its disks are at {at}, but {}", e.message);
+        e
+    })?;
+    if !snapping.memory {
+        return Ok(());
     }
-    Ok(Outcome::changed(message))
+    cx.step("Load its RAM");
+    let mut qmp = process::connect(ctx, vm)
+        .await?
+        .ok_or_else(|| Error::backend(format!("{} ended right after its start", ctx.called(vm))))?;
+    inside::load(&mut qmp, &snapping.nodes, name)
+        .await
+        .map_err(|mut e| {
+            e.message = format!(
+                "{}. Its disks are at {at}, and it was started from them without the saved RAM",
+                e.message
+            );
+            e
+        })
 }
 
 /// Powers a VM off now. The caller holds its lock.

@@ -1,0 +1,158 @@
+//! Start, stop, restart.
+
+mod plan;
+mod reboot;
+mod stop;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::change::Seen;
+use super::ctx::Ctx;
+use super::{locks, process};
+use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
+use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
+use plan::{cold_plan, force_plan, reset_plan, start_plan, stop_plan};
+use reboot::answers;
+
+/// How long a guest may take to shut down, where the user does not say.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The power family.
+#[derive(Clone, Debug)]
+pub struct Power(pub Arc<Ctx>);
+
+/// What `run` needs.
+struct Plan {
+    id: InstanceId,
+    request: PowerRequest,
+    /// The guest agent answered when the plan was made.
+    agent: bool,
+}
+
+#[async_trait]
+impl Changes<PowerRequest> for Power {
+    async fn prepare(&self, cx: &ReadCx, on: &Instance, request: PowerRequest) -> Result<Prepared> {
+        let ctx = &self.0;
+        let seen = match Seen::for_plan(ctx, cx, &on.id).await {
+            Ok(seen) => seen,
+            Err(refused) => return Ok(refused),
+        };
+        let mut agent = false;
+        let mut prepared = match request {
+            PowerRequest::Start => start_plan(ctx, &seen).await?,
+            PowerRequest::Stop { force: true, .. } => force_plan(&seen),
+            PowerRequest::Stop { force_after, .. } => stop_plan(&seen, force_after),
+            PowerRequest::Restart(RestartMode::Force) => reset_plan(&seen),
+            PowerRequest::Restart(RestartMode::Cold) => cold_plan(ctx, &seen).await?,
+            PowerRequest::Restart(RestartMode::Guest) => {
+                agent = seen.live.state == State::Running && answers(ctx, &seen.vm).await;
+                if agent {
+                    Prepared::new(
+                        seen.token(),
+                        vec![Step::new(
+                            "Ask the guest agent to reboot",
+                            "agent guest-shutdown {\"mode\": \"reboot\"}",
+                        )],
+                    )
+                } else {
+                    let mut plan = cold_plan(ctx, &seen).await?;
+                    if !plan.unchanged && plan.refusals.is_empty() {
+                        plan.notes.push(
+                            "no guest agent answers: the guest is shut down and started".to_owned(),
+                        );
+                    }
+                    plan
+                }
+            }
+        };
+        prepared.detachable = false;
+        Ok(prepared.with(Plan {
+            id: on.id.clone(),
+            request,
+            agent,
+        }))
+    }
+
+    async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
+        let plan: Plan = prepared.take()?;
+        let ctx = &self.0;
+        let vm = super::inventory::load(ctx, &plan.id)?;
+        let lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
+        let seen = Seen::now(ctx, &plan.id, process::MONITOR).await?;
+        if plan.request == PowerRequest::Start && seen.live.state == State::Running {
+            return Ok(Outcome::unchanged(format!("{} runs already", plan.id)));
+        }
+        seen.still(&prepared.token)?;
+        match plan.request {
+            PowerRequest::Start => self.start(cx, &seen).await,
+            PowerRequest::Stop { force: true, .. } => {
+                cx.step(format!("Power off {}", seen.id));
+                self.off(cx, &seen).await?;
+                Ok(Outcome::changed(format!("{} is off", seen.id)))
+            }
+            PowerRequest::Stop { force_after, .. } => {
+                // Not held while waiting: a `stop --force` from elsewhere must get through.
+                drop(lock);
+                self.stop(cx, &seen, force_after).await?;
+                Ok(Outcome::changed(format!("{} is off", seen.id)))
+            }
+            PowerRequest::Restart(RestartMode::Force) => {
+                cx.step(format!("Reset {}", seen.id));
+                command(ctx, &seen, "system_reset").await?;
+                if seen.live.state == State::Paused {
+                    command(ctx, &seen, "cont").await?;
+                }
+                Ok(Outcome::changed(format!("{} was reset", seen.id)))
+            }
+            PowerRequest::Restart(RestartMode::Guest) if plan.agent => {
+                drop(lock);
+                self.reboot(cx, &seen).await
+            }
+            PowerRequest::Restart(_) => {
+                drop(lock);
+                if seen.live.is_active() {
+                    self.stop(cx, &seen, None).await?;
+                }
+                let _lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
+                let again = Seen::now(ctx, &plan.id, process::MONITOR).await?;
+                if again.vm.uuid != seen.vm.uuid {
+                    return Err(Error::conflict(format!(
+                        "{} is another machine now; it is not started",
+                        plan.id
+                    )));
+                }
+                self.start(cx, &again).await
+            }
+        }
+    }
+}
+
+impl Power {
+    async fn start(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
+        cx.checkpoint()?;
+        cx.step(format!("Start {}", seen.id));
+        let launch = process::spawn(&self.0, &seen.vm).await?;
+        cx.log(format!("process {}; {}", launch.pid, launch.accel.why));
+        let with = if launch.accel.kvm {
+            "with KVM".to_owned()
+        } else {
+            format!("without KVM, slowly: {}", launch.accel.why)
+        };
+        Ok(Outcome::changed(format!("{} runs, {with}", seen.id)))
+    }
+}
+
+/// One command on the running VM's monitor.
+///
+/// # Errors
+/// `NotFound` when it does not run, besides those of the monitor.
+pub async fn command(ctx: &Ctx, seen: &Seen, command: &str) -> Result<Value> {
+    let Some(mut qmp) = process::connect(ctx, &seen.vm).await? else {
+        return Err(Error::not_found(format!("{} does not run", seen.id)));
+    };
+    qmp.execute(command, Value::Null, process::MONITOR).await
+}
