@@ -56,6 +56,13 @@ impl std::fmt::Debug for Qmp {
     }
 }
 
+/// Whether anyone listens there, whatever it says; one that takes no connection does too.
+pub async fn is_listening(path: &Path) -> bool {
+    let limit = Duration::from_millis(200);
+    let tried = tokio::time::timeout(limit, UnixStream::connect(path)).await;
+    !matches!(tried, Ok(Err(_)))
+}
+
 impl Qmp {
     /// Connects, reads the greeting and negotiates, all within `limit`. `who` names the guest in
     /// messages.

@@ -1,6 +1,10 @@
 //! What the tests of real VMs share: the guest, a context in a folder of its own, tasks.
 
-#![allow(clippy::unused_self)]
+#![allow(
+    clippy::unused_self,
+    dead_code,
+    reason = "each test takes what it needs"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,11 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
-    Changes, CreateRequest, DiskSource, Env, Firmware, NoAsker, Permit, PermitRequest, Prepared,
-    ReadCx, TaskCx,
+    Backend, Changes, CreateRequest, DiskSource, Env, Firmware, NoAsker, Permit, PermitRequest,
+    Prepared, ReadCx, TaskCx,
 };
 use corral::backend::qemu::ctx::{Ctx, KIND};
-use corral::backend::qemu::process;
+use corral::backend::qemu::families::Create;
+use corral::backend::qemu::{INFO, process};
 use corral::model::{
     Bytes, Consent, ContextSpec, Dirs, Error, Gate, Instance, InstanceId, InstanceKind, Outcome,
     Result, State, Support,
@@ -39,7 +44,21 @@ pub fn guest() -> Option<PathBuf> {
     None
 }
 
-/// A context that no other test sees. Its VMs end with it.
+/// Whether QEMU is here; a line that says how to get it where it is not.
+pub fn has_qemu() -> bool {
+    let there = Command::new("qemu-img").arg("--version").output().is_ok()
+        && Command::new("qemu-system-x86_64")
+            .arg("--version")
+            .output()
+            .is_ok();
+    if !there {
+        assert!(std::env::var_os("CI").is_none(), "QEMU is not installed");
+        eprintln!("skipped: no QEMU; apt install qemu-system-x86 qemu-utils ovmf");
+    }
+    there
+}
+
+/// A context that no other test sees, in a home of its own. Its VMs end with it.
 pub struct Lab {
     pub ctx: Arc<Ctx>,
     pub root: tempfile::TempDir,
@@ -49,13 +68,38 @@ impl Lab {
     pub fn new() -> Self {
         let root = tempfile::Builder::new().prefix("cl").tempdir().unwrap();
         let env = Env {
-            dirs: Dirs::under(root.path()),
+            dirs: Dirs {
+                config: root.path().join(".config/corral"),
+                data: root.path().join(".local/share/corral"),
+                state: root.path().join(".local/state/corral"),
+                cache: root.path().join(".cache/corral"),
+            },
             path: std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect(),
             vars: std::collections::BTreeMap::new(),
             home: root.path().to_owned(),
         };
         let ctx = Arc::new(Ctx::new(ContextSpec::new("local", KIND), Arc::new(env)));
         Self { ctx, root }
+    }
+
+    /// The same context as the fleet has it.
+    pub fn backend(&self) -> Arc<dyn Backend> {
+        (INFO.open)(self.ctx.spec.clone(), self.ctx.env.clone()).unwrap()
+    }
+
+    /// The program itself, with this folder as its home.
+    pub fn corral(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_corral"));
+        command
+            .env_clear()
+            .env("HOME", self.root.path())
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .arg("--headless")
+            .args(words)
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null());
+        command
     }
 
     pub fn instance(&self, name: &str, state: State) -> Instance {
@@ -92,6 +136,12 @@ impl Lab {
             return Ok(Outcome::unchanged(prepared.notes.join(" ")));
         }
         family.run(&task(&on.id), prepared).await
+    }
+
+    /// Makes a VM.
+    pub async fn make(&self, request: CreateRequest) -> Result<Outcome> {
+        let on = self.instance(&request.name, State::Provisioning);
+        self.change(&Create(self.ctx.clone()), &on, request).await
     }
 
     /// Waits for a text on the serial line, from byte `from`; gives the length of the log then.

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corral::backend::contract::{
-    Changes as _, CloudInit, CreateRequest, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
+    Changes as _, CloudInit, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
 };
 use corral::backend::qemu::families::{Create, Remove, Snapshots};
 use corral::backend::qemu::op::{self, Change, Phase};
 use corral::backend::qemu::recover::recover;
 use corral::backend::qemu::{process, snapshots};
 use corral::model::{Bytes, Consistency, Snapshot, State};
-use lab::{Lab, guest, request, task};
+use lab::{Lab, guest, has_qemu, request, task};
 
 const DELETE: RemoveRequest = RemoveRequest {
     keep_disks: false,
@@ -54,19 +54,6 @@ fn qemu_img(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn has_qemu() -> bool {
-    let there = Command::new("qemu-img").arg("--version").output().is_ok()
-        && Command::new("qemu-system-x86_64")
-            .arg("--version")
-            .output()
-            .is_ok();
-    if !there {
-        assert!(std::env::var_os("CI").is_none(), "QEMU is not installed");
-        eprintln!("skipped: no QEMU; apt install qemu-system-x86 qemu-utils ovmf");
-    }
-    there
-}
-
 fn small_image(dir: &Path) -> PathBuf {
     let raw = dir.join("small.raw");
     let mut content = vec![0; 4 << 20];
@@ -90,18 +77,13 @@ fn copy_of(path: &Path) -> DiskSource {
     DiskSource::Copy(path.to_str().unwrap().to_owned())
 }
 
-async fn make(lab: &Lab, request: CreateRequest) -> corral::model::Result<corral::model::Outcome> {
-    let on = lab.instance(&request.name, State::Provisioning);
-    lab.change(&Create(lab.ctx.clone()), &on, request).await
-}
-
 async fn whole_life(firmware: Firmware) {
     let Some(image) = guest() else { return };
     let lab = Lab::new();
     let family = Snapshots(lab.ctx.clone());
     let mut wanted = request("my vm", copy_of(&image), firmware);
     wanted.start = true;
-    let made = make(&lab, wanted).await.unwrap();
+    let made = lab.make(wanted).await.unwrap();
     assert_eq!(made.id.unwrap().to_string(), "local/my%20vm");
     let running = lab.instance("my vm", State::Running);
     let stopped = lab.instance("my vm", State::Stopped);
@@ -251,7 +233,7 @@ async fn req_17_a_running_vm_is_deleted_with_force_alone() {
         hostname: Some("seeded".into()),
         ..CloudInit::default()
     });
-    make(&lab, wanted).await.unwrap();
+    lab.make(wanted).await.unwrap();
     // The guest takes its host name from the seed, late in its boot.
     let at = lab.login("web", 0).await;
     let (said, _) = lab.shell("web", "for i in 1 2 3 4 5 6 7 8 9; do hostname | grep -q seeded && break; sleep 1; done; hostname", at).await;
@@ -341,9 +323,10 @@ async fn an_image_that_a_guest_writes_is_in_use() {
         Firmware::Bios,
     );
     first.start = true;
-    make(&lab, first).await.unwrap();
+    lab.make(first).await.unwrap();
     let disk = lab.ctx.store.load("first").unwrap().disks[0].path.clone();
-    let error = make(&lab, request("second", copy_of(&disk), Firmware::Bios))
+    let error = lab
+        .make(request("second", copy_of(&disk), Firmware::Bios))
         .await
         .unwrap_err();
     assert!(
@@ -351,16 +334,14 @@ async fn an_image_that_a_guest_writes_is_in_use() {
         "{error}"
     );
     lab.power_off("first").await;
-    let error = make(
-        &lab,
-        request(
+    let error = lab
+        .make(request(
             "third",
             DiskSource::Backed(disk.to_str().unwrap().into()),
             Firmware::Bios,
-        ),
-    )
-    .await
-    .unwrap_err();
+        ))
+        .await
+        .unwrap_err();
     assert!(error.message.contains("is a disk of first"), "{error}");
 }
 
@@ -374,7 +355,7 @@ async fn req_40_odd_names_and_names_that_are_taken() {
         let mut wanted = request(name, DiskSource::Blank, Firmware::Uefi);
         wanted.disk_size = Some(Bytes::mib(8));
         wanted.publish.clear();
-        make(&lab, wanted).await.unwrap();
+        lab.make(wanted).await.unwrap();
         let vm = lab.ctx.store.load(name).unwrap();
         assert_eq!((vm.name.as_str(), vm.disks[0].size), (name, Bytes::mib(8)));
         assert!(vm.machine.starts_with("pc-q35-") && vm.nics[0].forwards[0].port > 0);
@@ -389,16 +370,33 @@ async fn req_40_odd_names_and_names_that_are_taken() {
         .map(|e| e.definition.unwrap().nics[0].forwards[0].port)
         .collect();
     assert_eq!(ports.len(), 8);
-    let error = make(&lab, request("web", DiskSource::Blank, Firmware::Bios))
+    let error = lab
+        .make(request("web", DiskSource::Blank, Firmware::Bios))
         .await
         .unwrap_err();
     assert!(error.message.contains("already a VM"), "{error}");
-    for name in ["", "a\u{1b}[2J", &"n".repeat(300)] {
+    for (name, why) in [
+        ("", "is empty"),
+        (
+            "a\u{1b}[2J",
+            "\\x1b[2J\" holds characters that cannot be seen",
+        ),
+        ("a\nb", "cannot be seen"),
+        (" web", "begins or ends with a space"),
+        (&"n".repeat(300), "too long"),
+        (&"🐄".repeat(60), "too long"),
+    ] {
+        let on = lab.instance("x", State::Provisioning);
+        let wanted = request(name, DiskSource::Blank, Firmware::Bios);
+        let prepared = lab.prepare(&Create(lab.ctx.clone()), &on, wanted).await;
+        let [refusal] = prepared.refusals.as_slice() else {
+            panic!("{name:?}: {prepared:?}")
+        };
         assert!(
-            make(&lab, request(name, DiskSource::Blank, Firmware::Bios))
-                .await
-                .is_err()
+            refusal.message.contains(why) && refusal.remedy.is_some(),
+            "{name:?}: {refusal:?}"
         );
+        assert!(refusal.message.len() < 500, "{refusal:?}");
     }
 }
 
@@ -411,12 +409,12 @@ async fn disks_only_grow_and_windows_gets_what_it_has_drivers_for() {
     let image = small_image(lab.root.path());
     let mut wanted = request("small", copy_of(&image), Firmware::Bios);
     wanted.disk_size = Some(Bytes::mib(2));
-    let error = make(&lab, wanted.clone()).await.unwrap_err();
+    let error = lab.make(wanted.clone()).await.unwrap_err();
     assert!(error.message.contains("too small"), "{error}");
     wanted.disk_size = Some(Bytes::mib(64));
     wanted.os = Some("windows".into());
     wanted.firmware = None;
-    make(&lab, wanted).await.unwrap();
+    lab.make(wanted).await.unwrap();
     let vm = lab.ctx.store.load("small").unwrap();
     assert_eq!(
         (vm.disks[0].bus.as_str(), vm.nics[0].model.as_str()),
@@ -512,7 +510,8 @@ async fn killed_in_every_phase_nothing_is_lost_or_half_made() {
         fs::create_dir_all(&dir).unwrap();
         fs::write(dir.join("disk0.qcow2"), "half").unwrap();
         killed(&dir, Change::Create, phase);
-        let taken = make(&lab, request("new", DiskSource::Blank, Firmware::Bios))
+        let taken = lab
+            .make(request("new", DiskSource::Blank, Firmware::Bios))
             .await
             .unwrap_err();
         assert!(taken.to_string().contains("doctor --fix"), "{taken}");
@@ -524,7 +523,7 @@ async fn killed_in_every_phase_nothing_is_lost_or_half_made() {
     assert!(!store.dir("empty").unwrap().exists());
 
     let image = small_image(lab.root.path());
-    make(&lab, request("web", copy_of(&image), Firmware::Uefi))
+    lab.make(request("web", copy_of(&image), Firmware::Uefi))
         .await
         .unwrap();
     let dir = store.dir("web").unwrap();
@@ -600,7 +599,7 @@ async fn a_tpm_and_secure_boot_come_and_go_with_the_vm() {
     let mut wanted = request("safe", DiskSource::Blank, Firmware::Uefi);
     (wanted.tpm, wanted.secure_boot, wanted.start) = (true, true, true);
     wanted.disk_size = Some(Bytes::mib(64));
-    make(&lab, wanted).await.unwrap();
+    lab.make(wanted).await.unwrap();
     let vm = lab.ctx.store.load("safe").unwrap();
     let paths = lab.ctx.paths(&vm.uuid).unwrap();
     assert!(paths.tpm.exists());
@@ -666,7 +665,7 @@ async fn raw_disks_and_odd_names_hold_no_snapshots() {
     let lab = Lab::new();
     let mut wanted = request("raw", DiskSource::Blank, Firmware::Bios);
     wanted.disk_size = Some(Bytes::mib(8));
-    make(&lab, wanted).await.unwrap();
+    lab.make(wanted).await.unwrap();
     let family = Snapshots(lab.ctx.clone());
     let on = lab.instance("raw", State::Stopped);
     for odd in ["", "7", "a\nb", " x", &"s".repeat(200)] {

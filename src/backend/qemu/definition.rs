@@ -234,7 +234,7 @@ pub const VARS_NODE: &str = "efivars";
 /// `Invalid` for names that are empty, too long, or hold characters that cannot be shown.
 pub fn folder_name(name: &str) -> Result<String> {
     if name.is_empty() {
-        return Err(Error::invalid("the name is empty"));
+        return Err(Error::invalid("the name is empty").remedy("Name it, for example: web"));
     }
     if shown(name) != name {
         return Err(Error::invalid(format!(
@@ -244,9 +244,10 @@ pub fn folder_name(name: &str) -> Result<String> {
         .remedy("Use letters, digits, spaces and signs."));
     }
     if name.trim() != name {
-        return Err(Error::invalid(format!(
-            "the name \"{name}\" begins or ends with a space"
-        )));
+        return Err(
+            Error::invalid(format!("the name \"{name}\" begins or ends with a space"))
+                .remedy("Leave that space out."),
+        );
     }
     let mut folder = encode_segment(name);
     if let Some(rest) = folder.strip_prefix('.') {

@@ -8,7 +8,7 @@ use super::accel::boot_id;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
 use super::process::{self, Launch};
-use crate::link::qmp::Qmp;
+use crate::link::qmp::{Qmp, is_listening};
 use crate::link::signal;
 use crate::model::{ErrorKind, State, shown};
 
@@ -60,7 +60,10 @@ pub async fn look(ctx: &Ctx, vm: &Definition, limit: Duration) -> Live {
         Err(error) => {
             let mut live = Live::new(State::Unknown, Some(error.message));
             live.pid = process::owner(&paths, vm);
-            if live.pid.is_none() && error.kind == ErrorKind::TimedOut {
+            if live.pid.is_none()
+                && error.kind == ErrorKind::TimedOut
+                && !is_listening(&paths.qmp).await
+            {
                 // It ended while it was asked.
                 return absent(&paths, vm);
             }

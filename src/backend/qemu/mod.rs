@@ -19,7 +19,7 @@ mod machine;
 mod merge;
 mod metrics;
 pub mod op;
-mod pause;
+pub mod pause;
 pub mod ports;
 pub mod power;
 mod proc;

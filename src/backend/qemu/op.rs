@@ -245,6 +245,14 @@ pub fn read(file: &Path) -> Result<Option<Op>> {
     })
 }
 
+/// The remedy of a change that failed and left its record.
+pub fn remedied(dir: &Path, error: Error) -> Error {
+    if error.remedy.is_none() && dir.join(FILE).exists() {
+        return error.remedy("It is left half-done. Mend it: corral doctor --fix");
+    }
+    error
+}
+
 /// Removes a file; one that is gone already is fine.
 pub(super) fn remove(file: &Path) -> Result<()> {
     match fs::remove_file(file) {

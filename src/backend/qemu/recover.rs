@@ -45,7 +45,12 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
             if op.phase == Phase::Begun {
                 return dropped(&dir, name, "nothing was deleted yet");
             }
+            let vm = ctx.store.load(name).ok();
             remove::finish(&dir, files, keep)?;
+            if let Some(paths) = vm.and_then(|vm| ctx.paths(&vm.uuid).ok()) {
+                // Logs and locks: doctor finds what stays of them.
+                let _ = fs::remove_dir_all(&paths.dir);
+            }
             Ok(Outcome::changed(format!(
                 "{}: deleted, as was begun",
                 shown(name)

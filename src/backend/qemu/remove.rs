@@ -244,7 +244,7 @@ pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Resu
     journal.phase(Phase::Working)?;
     // From here on there is no way back: it is completed, now or by doctor.
     cx.step("Remove its files");
-    finish(&dir, &removing.goes, &removing.stays)?;
+    finish(&dir, &removing.goes, &removing.stays).map_err(|error| op::remedied(&dir, error))?;
     journal.gone();
     Ok(Outcome::changed(format!("{} is deleted", shown(name))))
 }

@@ -228,12 +228,11 @@ impl Store {
         let wanted = real(file);
         let mut users = Vec::new();
         for other in self.folders()?.into_iter().filter(|other| other != name) {
-            let needs = match self.alone(&other) {
-                Ok(vm) => files(&vm).any(|path| real(path) == wanted),
-                Err(_) => {
-                    let text = fs::read(self.file(&other)?).unwrap_or_default();
-                    names(&String::from_utf8_lossy(&text), &wanted)
-                }
+            let needs = if let Ok(vm) = self.alone(&other) {
+                files(&vm).any(|path| real(path) == wanted)
+            } else {
+                let text = fs::read(self.file(&other)?).unwrap_or_default();
+                names(&String::from_utf8_lossy(&text), &wanted)
             };
             if needs {
                 users.push(other);

@@ -64,16 +64,18 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
 /// Why a start would fail or do harm, as far as files tell.
 fn unready(ctx: &Ctx, vm: &Definition) -> Result<Option<Error>> {
     let dir = ctx.store.dir(&vm.name)?;
-    if let Some(op) = op::read(&dir.join(op::FILE))?
-        && !op.is_alive()
-    {
-        return Ok(Some(
-            Error::refused(format!(
-                "\"{}\" was interrupted and left things half-done",
-                op.change.title()
-            ))
-            .remedy("Mend it first: corral doctor --fix"),
-        ));
+    match op::read(&dir.join(op::FILE)) {
+        Ok(Some(op)) if !op.is_alive() => {
+            return Ok(Some(
+                Error::refused(format!(
+                    "\"{}\" was interrupted and left things half-done",
+                    op.change.title()
+                ))
+                .remedy("Mend it first: corral doctor --fix"),
+            ));
+        }
+        Ok(_) => {}
+        Err(error) => return Ok(Some(error)),
     }
     let code = vm.firmware.code.as_deref();
     for file in super::super::store::files(vm).chain(code) {

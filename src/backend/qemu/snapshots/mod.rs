@@ -68,7 +68,18 @@ pub async fn prepare(
         Ok(nodes) => nodes,
         Err(e) => return Ok(Prepared::refused(fresh, e.message, e.remedy)),
     };
-    let mut monitor = process::connect_within(ctx, &vm, cx.left().min(process::MONITOR)).await?;
+    let limit = cx.left().min(process::MONITOR);
+    let mut monitor = match process::connect_within(ctx, &vm, limit).await {
+        Ok(monitor) => monitor,
+        Err(e) => {
+            let remedy = "Nothing was done. Look what it is: corral doctor".to_owned();
+            return Ok(Prepared::refused(
+                fresh,
+                e.message,
+                e.remedy.or(Some(remedy)),
+            ));
+        }
+    };
     let running = monitor.is_some();
     if let Err(e) = still_there(ctx, &vm, running) {
         return Ok(Prepared::refused(fresh, e.message, e.remedy));

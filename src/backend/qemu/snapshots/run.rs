@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
-use super::super::op::{Change, Journal, Phase};
+use super::super::op::{self, Change, Journal, Phase};
 use super::super::store::Store;
 use super::super::{locks, process};
 use super::inside::{self, Node, Reach};
@@ -24,6 +24,12 @@ const QUIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// `Conflict` when the VM is not as it was when the plan was made.
 pub async fn run(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> Result<Outcome> {
+    let dir = ctx.store.dir(&snapping.definition.name)?;
+    let done = change(ctx, cx, snapping, planned).await;
+    done.map_err(|error| op::remedied(&dir, error))
+}
+
+async fn change(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> Result<Outcome> {
     let name = &snapping.definition.name;
     let _lock = locks::vm(ctx, &snapping.definition.uuid, name).await?;
     let vm = ctx.store.load(name)?;

@@ -1,0 +1,531 @@
+//! What goes wrong around a VM: monitors that hang, lie or die, other corrals that do the opposite,
+//! definitions edited by hand. One message with a remedy each, and nothing that is not ours is
+//! touched.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod lab;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use corral::backend::contract::{
+    Changes, DiskSource, Firmware, PauseRequest, PowerRequest, Prepared, ReadCx, RemoveRequest,
+    SnapshotRequest,
+};
+use corral::backend::qemu::families::{Remove, Snapshots};
+use corral::backend::qemu::pause::Pause;
+use corral::backend::qemu::power::Power;
+use corral::model::{Bytes, Check, ErrorKind, Instance, Outcome, Result, State};
+use lab::{Lab, guest, has_qemu, request, task};
+
+const READ: Duration = Duration::from_secs(30);
+const START: PowerRequest = PowerRequest::Start;
+const STOP: PowerRequest = PowerRequest::Stop {
+    force: false,
+    force_after: None,
+};
+const FORCE: PowerRequest = PowerRequest::Stop {
+    force: true,
+    force_after: None,
+};
+const DELETE: RemoveRequest = RemoveRequest {
+    keep_disks: false,
+    force: true,
+};
+
+async fn blank(lab: &Lab, name: &str) {
+    let mut wanted = request(name, DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    wanted.memory = Bytes::mib(64);
+    wanted.publish.clear();
+    lab.make(wanted).await.unwrap();
+}
+
+async fn row(lab: &Lab, name: &str) -> Instance {
+    let all = lab.backend().inventory(&ReadCx::quiet(READ)).await.unwrap();
+    let found = all.instances.into_iter().find(|row| row.name == name);
+    found.unwrap()
+}
+
+async fn checks(lab: &Lab) -> Vec<Check> {
+    lab.backend().doctor(&ReadCx::quiet(READ)).await
+}
+
+async fn check(lab: &Lab, id: &str) -> Check {
+    let all = checks(lab).await;
+    let found = all.iter().find(|check| check.id == id);
+    found
+        .unwrap_or_else(|| panic!("no {id} in {all:?}"))
+        .clone()
+}
+
+/// How a false monitor behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    /// Takes connections and says nothing.
+    Hangs,
+    /// Says it is another machine.
+    Lies,
+    /// Talks nonsense after it has said who it is.
+    Raves,
+    /// Ends in the middle of its first answer.
+    Dies,
+}
+
+/// Listens where the VM's monitor would.
+fn monitor(lab: &Lab, name: &str, mood: Mood) {
+    let vm = lab.ctx.store.load(name).unwrap();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    fs::create_dir_all(&paths.dir).unwrap();
+    let _ = fs::remove_file(&paths.qmp);
+    let listener = UnixListener::bind(&paths.qmp).unwrap();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for stream in listener.incoming().flatten() {
+            if mood == Mood::Hangs {
+                kept.push(stream);
+            } else {
+                std::thread::spawn(move || speak(stream, mood, vm.uuid));
+            }
+        }
+    });
+}
+
+fn speak(mut stream: UnixStream, mood: Mood, uuid: uuid::Uuid) -> std::io::Result<()> {
+    let greeting = include_str!("../fixtures/qemu/greeting.json");
+    writeln!(stream, "{}", greeting.replace('\n', ""))?;
+    for line in BufReader::new(stream.try_clone()?).lines() {
+        let asked: serde_json::Value = serde_json::from_str(&line?).unwrap();
+        let id = &asked["id"];
+        let answer = match (asked["execute"].as_str().unwrap(), mood) {
+            ("qmp_capabilities", _) => serde_json::json!({"return": {}, "id": id}),
+            ("query-uuid", Mood::Dies) => {
+                write!(stream, "{{\"return\": {{\"UU")?;
+                return Ok(());
+            }
+            ("query-uuid", Mood::Lies) => {
+                serde_json::json!({"return": {"UUID": uuid::Uuid::new_v4()}, "id": id})
+            }
+            ("query-uuid", _) => serde_json::json!({"return": {"UUID": uuid}, "id": id}),
+            _ => serde_json::json!({"return": {"status": ["\u{1b}[2J"], "x": 7}, "id": id}),
+        };
+        writeln!(stream, "{answer}")?;
+    }
+    Ok(())
+}
+
+/// The one refusal of a plan, which names a remedy.
+async fn refused<R: Send + Sync + 'static>(
+    lab: &Lab,
+    family: &dyn Changes<R>,
+    on: &Instance,
+    request: R,
+) -> String {
+    let prepared = lab.prepare(family, on, request).await;
+    let [refusal] = prepared.refusals.as_slice() else {
+        panic!("{prepared:?}")
+    };
+    assert!(refusal.remedy.is_some(), "{refusal:?}");
+    format!("{} {}", refusal.message, refusal.remedy.as_ref().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_that_is_not_its_own_is_left_alone() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    blank(&lab, "other").await;
+    let vm = lab.ctx.store.load("web").unwrap();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    for (mood, word) in [
+        (Mood::Hangs, "monitor"),
+        (Mood::Lies, "another machine's"),
+        (Mood::Raves, "status"),
+    ] {
+        monitor(&lab, "web", mood);
+        let began = Instant::now();
+        let seen = row(&lab, "web").await;
+        assert_eq!(seen.state, State::Unknown, "{mood:?} {seen:?}");
+        let why = seen.reason.clone().unwrap();
+        assert!(
+            why.contains(word) && !why.contains('\u{1b}'),
+            "{mood:?} {why}"
+        );
+        assert!(began.elapsed() < Duration::from_secs(20), "{mood:?}");
+        assert_eq!(row(&lab, "other").await.state, State::Stopped);
+        let told = check(&lab, "qemu.silent.web").await;
+        assert!(told.remedy.is_some() && told.fix.is_none(), "{told:?}");
+        if mood == Mood::Raves {
+            continue;
+        }
+        let (power, pause) = (Power(lab.ctx.clone()), Pause(lab.ctx.clone()));
+        refused(&lab, &power, &seen, START).await;
+        refused(&lab, &power, &seen, STOP).await;
+        refused(&lab, &power, &seen, FORCE).await;
+        refused(&lab, &pause, &seen, PauseRequest::Pause).await;
+        refused(&lab, &Remove(lab.ctx.clone()), &seen, DELETE).await;
+        let take = SnapshotRequest::Create {
+            name: "s".into(),
+            note: None,
+            memory: false,
+        };
+        refused(&lab, &Snapshots(lab.ctx.clone()), &seen, take).await;
+        assert!(paths.qmp.exists() && vm.disks[0].path.exists(), "{mood:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_that_dies_in_mid_answer_is_a_vm_that_is_off() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    monitor(&lab, "web", Mood::Dies);
+    assert_eq!(row(&lab, "web").await.state, State::Stopped);
+    let told = check(&lab, "qemu.stale.web").await;
+    assert!(told.fix.is_some(), "{told:?}");
+    let on = row(&lab, "web").await;
+    let mended = lab.backend().repair(&task(&on.id), "qemu.stale.web").await;
+    assert!(mended.unwrap().changed);
+    assert!(checks(&lab).await.iter().all(|check| check.fix.is_none()));
+    let power = Power(lab.ctx.clone());
+    assert!(lab.change(&power, &on, START).await.unwrap().changed);
+    lab.power_off("web").await;
+}
+
+async fn both<A: Send + Sync + 'static, B: Send + Sync + 'static>(
+    lab: &Lab,
+    on: &Instance,
+    one: (&dyn Changes<A>, Prepared),
+    two: (&dyn Changes<B>, Prepared),
+) -> [Result<Outcome>; 2] {
+    let (cx_one, cx_two) = (task(&on.id), task(&on.id));
+    let (a, b) = tokio::join!(one.0.run(&cx_one, one.1), two.0.run(&cx_two, two.1));
+    for lost in [&a, &b].into_iter().filter_map(|r| r.as_ref().err()) {
+        assert!(
+            matches!(lost.kind, ErrorKind::Conflict | ErrorKind::NotFound),
+            "{lost:?}"
+        );
+        assert!(lost.remedy.is_some(), "{lost:?}");
+    }
+    let found = checks(lab).await;
+    assert!(found.iter().all(|check| check.fix.is_none()), "{found:?}");
+    [a, b]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_corrals_that_want_the_opposite_leave_one_whole_state() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let power = Power(lab.ctx.clone());
+    let other = Power(lab.ctx.clone());
+    let remove = Remove(lab.ctx.clone());
+    for round in 0..4 {
+        blank(&lab, "web").await;
+        // Off, and one wants it on while the other deletes it.
+        let on = row(&lab, "web").await;
+        let start = lab.prepare(&power, &on, START).await;
+        let delete = lab.prepare(&remove, &on, DELETE).await;
+        let [started, deleted] = if round % 2 == 0 {
+            both(&lab, &on, (&power, start), (&remove, delete)).await
+        } else {
+            let [b, a] = both(&lab, &on, (&remove, delete), (&power, start)).await;
+            [a, b]
+        };
+        assert!(
+            started.is_ok() != deleted.is_ok(),
+            "{started:?} {deleted:?}"
+        );
+        if deleted.is_ok() {
+            assert!(!lab.ctx.store.dir("web").unwrap().exists());
+            continue;
+        }
+        // On, and one wants it off while the other starts it (again), resets it, pauses it.
+        let on = row(&lab, "web").await;
+        assert_eq!(on.state, State::Running);
+        let stop = lab.prepare(&power, &on, FORCE).await;
+        let pause = Pause(lab.ctx.clone());
+        let halt = lab.prepare(&pause, &on, PauseRequest::Pause).await;
+        let [stopped, _] = both(&lab, &on, (&power, stop), (&pause, halt)).await;
+        if stopped.is_err() {
+            assert_eq!(row(&lab, "web").await.state, State::Paused);
+            lab.power_off("web").await;
+        }
+        let on = row(&lab, "web").await;
+        assert_eq!(on.state, State::Stopped);
+        let start = lab.prepare(&power, &on, START).await;
+        let stop = lab.prepare(&other, &on, FORCE).await;
+        assert!(stop.unchanged, "{stop:?}");
+        power.run(&task(&on.id), start).await.unwrap();
+        let on = row(&lab, "web").await;
+        let stop = lab.prepare(&power, &on, FORCE).await;
+        let delete = lab.prepare(&remove, &on, DELETE).await;
+        let [_, deleted] = both(&lab, &on, (&power, stop), (&remove, delete)).await;
+        deleted.unwrap();
+        assert!(!lab.ctx.store.dir("web").unwrap().exists());
+    }
+}
+
+fn edit(lab: &Lab, name: &str, from: &str, to: &str) {
+    let file = lab.ctx.store.dir(name).unwrap().join("vm.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(from), "{from} in {text}");
+    fs::write(file, text.replace(from, to)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_edited_by_hand_are_told_and_harm_no_other() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for name in ["broken", "typed", "odd", "fine"] {
+        blank(&lab, name).await;
+    }
+    edit(&lab, "broken", "format = 1", "format = 1\nnote = \"");
+    edit(&lab, "typed", "cpus = 1", "cpus = \"one\"");
+    edit(&lab, "odd", "cpus = 1", "cpus = 1\ncpu = 4");
+    edit(
+        &lab,
+        "odd",
+        "bus = \"virtio\"",
+        "bus = \"virtio\"\ncahce = \"none\"",
+    );
+    for (name, word) in [("broken", "vm.toml:2:"), ("typed", "vm.toml:4:")] {
+        let seen = row(&lab, name).await;
+        assert_eq!(seen.state, State::Broken, "{name}");
+        assert!(seen.reason.as_deref().unwrap().contains(word), "{seen:?}");
+        let told = check(&lab, &format!("qemu.definition.{name}")).await;
+        assert!(
+            told.message.contains(word) && told.remedy.is_some(),
+            "{told:?}"
+        );
+        let why = refused(&lab, &Power(lab.ctx.clone()), &seen, START).await;
+        assert!(why.contains(word), "{why}");
+        let why = refused(&lab, &Remove(lab.ctx.clone()), &seen, DELETE).await;
+        assert!(why.contains(word), "{why}");
+    }
+    let told = check(&lab, "qemu.keys.odd").await;
+    assert!(
+        told.message.contains("cpu, ") && told.message.contains("disks.0.cahce"),
+        "{told:?}"
+    );
+    for name in ["odd", "fine"] {
+        let on = row(&lab, name).await;
+        assert_eq!(on.state, State::Stopped);
+        let power = Power(lab.ctx.clone());
+        assert!(lab.change(&power, &on, START).await.unwrap().changed);
+        lab.power_off(name).await;
+    }
+    // What was written by hand is still there.
+    edit(&lab, "odd", "cpu = 4\n", "");
+    assert!(check(&lab, "qemu.keys.odd").await.message.contains("cahce"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twins_are_both_left_alone_until_one_is_changed() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    let on = row(&lab, "web").await;
+    let power = Power(lab.ctx.clone());
+    lab.change(&power, &on, START).await.unwrap();
+    let from = lab.ctx.store.dir("web").unwrap();
+    let to = lab.ctx.store.dir("copy").unwrap();
+    fs::create_dir(&to).unwrap();
+    for file in ["vm.toml", "disk0.qcow2"] {
+        fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    edit(&lab, "copy", "name = \"web\"", "name = \"copy\"");
+    let uuid = on.uid.unwrap();
+    for name in ["web", "copy"] {
+        let seen = row(&lab, name).await;
+        assert_eq!(seen.state, State::Broken);
+        let told = check(&lab, &format!("qemu.definition.{name}")).await;
+        assert!(told.message.contains(&uuid), "{told:?}");
+        assert!(told.remedy.unwrap().contains("uuid = \""));
+        refused(&lab, &power, &seen, FORCE).await;
+        refused(&lab, &Remove(lab.ctx.clone()), &seen, DELETE).await;
+    }
+    let new = uuid::Uuid::new_v4().to_string();
+    edit(&lab, "copy", &uuid, &new);
+    assert_eq!(row(&lab, "web").await.state, State::Running);
+    assert_eq!(row(&lab, "copy").await.state, State::Stopped);
+    lab.power_off("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_disk_of_two_vms_is_written_by_one_and_deleted_by_none() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for name in ["web", "thief", "broken"] {
+        blank(&lab, name).await;
+    }
+    let disk = lab.ctx.store.load("web").unwrap().disks[0].path.clone();
+    let path = format!("path = \"{}\"", disk.display());
+    edit(&lab, "thief", "path = \"disk0.qcow2\"", &path);
+    let id = format!(
+        "qemu.disk.{}",
+        corral::model::encode_segment(&disk.to_string_lossy())
+    );
+    let told = check(&lab, &id).await;
+    assert!(
+        told.message.contains("local/web") && told.message.contains("local/thief"),
+        "{told:?}"
+    );
+    let power = Power(lab.ctx.clone());
+    let web = row(&lab, "web").await;
+    lab.change(&power, &web, START).await.unwrap();
+    let thief = row(&lab, "thief").await;
+    let error = lab.change(&power, &thief, START).await.unwrap_err();
+    assert!(
+        error.message.contains("lock") && error.remedy.is_some(),
+        "{error:?}"
+    );
+    lab.power_off("web").await;
+    // Even one that cannot be read keeps what it names.
+    edit(&lab, "broken", "path = \"disk0.qcow2\"", &path);
+    edit(&lab, "broken", "cpus = 1", "cpus = [");
+    let remove = Remove(lab.ctx.clone());
+    for name in ["thief", "web"] {
+        let on = row(&lab, name).await;
+        lab.change(&remove, &on, DELETE).await.unwrap();
+        assert!(disk.exists(), "gone with {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn torn_records_are_told_and_change_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    let dir = lab.ctx.store.dir("web").unwrap();
+    let family = Snapshots(lab.ctx.clone());
+    let on = row(&lab, "web").await;
+    let take = |name: &str| SnapshotRequest::Create {
+        name: name.into(),
+        note: None,
+        memory: false,
+    };
+    lab.change(&family, &on, take("a")).await.unwrap();
+    fs::write(dir.join("snapshots.toml"), "snapshot = 3").unwrap();
+    let told = check(&lab, "qemu.snapshots.web").await;
+    assert!(told.remedy.is_some(), "{told:?}");
+    let error = lab.change(&family, &on, take("b")).await.unwrap_err();
+    assert!(error.remedy.is_some(), "{error:?}");
+    fs::remove_file(dir.join("snapshots.toml")).unwrap();
+    lab.change(&family, &on, take("b")).await.unwrap();
+
+    fs::write(dir.join("op.json"), "{\"op\": \"snap").unwrap();
+    let told = check(&lab, "qemu.unfinished.web").await;
+    assert!(
+        told.remedy.is_some() && told.fix.is_none(),
+        "a person must look: {told:?}"
+    );
+    let error = lab.change(&family, &on, take("c")).await.unwrap_err();
+    assert!(error.message.contains("op.json"), "{error:?}");
+    refused(&lab, &Power(lab.ctx.clone()), &on, START).await;
+    fs::remove_file(dir.join("op.json")).unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    let power = Power(lab.ctx.clone());
+    lab.change(&power, &on, START).await.unwrap();
+    for file in [&paths.launch, &paths.journal] {
+        fs::write(file, "{\"pid\": \u{1}").unwrap();
+    }
+    assert_eq!(row(&lab, "web").await.state, State::Running);
+    lab.power_off("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_qemu_whose_definition_is_gone_is_found() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    let on = row(&lab, "web").await;
+    let power = Power(lab.ctx.clone());
+    lab.change(&power, &on, START).await.unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    let pid = fs::read_to_string(&paths.pid).unwrap().trim().to_owned();
+    let dir = lab.ctx.store.dir("web").unwrap();
+    let away = lab.root.path().join("away");
+    fs::rename(&dir, &away).unwrap();
+    let id = format!(
+        "qemu.orphan.{}",
+        paths.dir.file_name().unwrap().to_string_lossy()
+    );
+    let told = check(&lab, &id).await;
+    assert!(
+        told.message.contains(&pid) && told.fix.is_none(),
+        "{told:?}"
+    );
+    let touched = lab.backend().repair(&task(&on.id), &id).await.unwrap_err();
+    assert!(touched.remedy.unwrap().contains(&pid));
+    fs::rename(&away, &dir).unwrap();
+    assert_eq!(row(&lab, "web").await.state, State::Running);
+    lab.power_off("web").await;
+    fs::remove_dir_all(&dir).unwrap();
+    assert!(check(&lab, &id).await.fix.is_some());
+    let tidy = lab.backend().repair(&task(&on.id), &id).await.unwrap();
+    assert!(tidy.changed && !paths.dir.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_of_other_formats_are_converted_and_locked_ones_are_told() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let other = lab.root.path().join("guest.vmdk");
+    convert(&image, "vmdk", &other);
+    let made = lab
+        .make(request(
+            "vmdk",
+            DiskSource::Copy(other.to_str().unwrap().into()),
+            Firmware::Bios,
+        ))
+        .await;
+    assert!(made.unwrap().changed);
+    let vm = lab.ctx.store.load("vmdk").unwrap();
+    let head = fs::read(&vm.disks[0].path).unwrap();
+    assert!(head.starts_with(b"QFI\xfb") && vm.disks[0].format == "qcow2");
+    // Its base goes away after it was made: told at the start, before anything runs.
+    let base = lab.root.path().join("base.qcow2");
+    fs::copy(&image, &base).unwrap();
+    let made = lab
+        .make(request(
+            "over",
+            DiskSource::Backed(base.to_str().unwrap().into()),
+            Firmware::Bios,
+        ))
+        .await;
+    made.unwrap();
+    fs::remove_file(&base).unwrap();
+    let on = row(&lab, "over").await;
+    let why = refused(&lab, &Power(lab.ctx.clone()), &on, START).await;
+    assert!(why.contains("base.qcow2"), "{why}");
+}
+
+fn convert(from: &Path, format: &str, to: &Path) {
+    let done = std::process::Command::new("qemu-img")
+        .args(["convert", "-O", format])
+        .args([from, to])
+        .status();
+    assert!(done.unwrap().success());
+}

@@ -1,0 +1,405 @@
+//! corral killed with -9 in the middle of real changes: `corral doctor --fix` completes them or
+//! takes them back, and nothing is lost.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod lab;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use corral::backend::contract::{ReadCx, SnapshotRequest};
+use corral::backend::qemu::families::Snapshots;
+use corral::backend::qemu::op::{self, Phase};
+use corral::model::{CheckStatus, State};
+use lab::{Lab, has_qemu};
+
+const READ: Duration = Duration::from_secs(30);
+
+/// A `qemu-img` that stops before or after the call whose arguments hold a text.
+struct Held {
+    dir: PathBuf,
+}
+
+impl Held {
+    fn new(lab: &Lab) -> Self {
+        let dir = lab.root.path().join("held");
+        fs::create_dir_all(&dir).unwrap();
+        let tool = which::which("qemu-img").unwrap();
+        let script = format!(
+            "#!/bin/sh\n\
+             stop() {{ echo $$ > '{dir}/mark.new'; mv '{dir}/mark.new' '{dir}/mark'; exec sleep 1000; }}\n\
+             case \"$*\" in *\"$HOLD\"*) [ \"$WHEN\" = before ] && stop;; esac\n\
+             '{tool}' \"$@\"; code=$?\n\
+             case \"$*\" in *\"$HOLD\"*) [ \"$WHEN\" = after ] && stop;; esac\n\
+             exit $code\n",
+            dir = dir.display(),
+            tool = tool.display()
+        );
+        let file = dir.join("qemu-img");
+        fs::write(&file, script).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    /// Runs corral until it stops there, and kills it.
+    fn kill(&self, lab: &Lab, words: &[&str], when: &str, at: &str) {
+        let mark = self.dir.join("mark");
+        let _ = fs::remove_file(&mark);
+        let path = std::env::var("PATH").unwrap();
+        let mut child = lab
+            .corral(words)
+            .env("PATH", format!("{}:{path}", self.dir.display()))
+            .env("WHEN", when)
+            .env("HOLD", at)
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + READ;
+        while !mark.exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{words:?} has ended");
+            assert!(Instant::now() < until, "{words:?} never did {at}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The tool that it left: by its number, as it wrote it itself.
+        let pid = fs::read_to_string(&mark).unwrap();
+        let ended = Command::new("kill").args(["-9", pid.trim()]).status();
+        assert!(ended.unwrap().success());
+    }
+}
+
+/// `corral doctor` finds it, `--fix` mends it, and then nothing is left.
+async fn mended(lab: &Lab) {
+    let backend = lab.backend();
+    let found = backend.doctor(&ReadCx::quiet(READ)).await;
+    assert!(
+        found.iter().any(|check| check.fix.is_some()
+            && check.id.starts_with("qemu.unfinished.")
+            && check.remedy.as_deref() == Some("corral doctor --fix")),
+        "{found:?}"
+    );
+    fix(lab).await;
+}
+
+async fn fix(lab: &Lab) {
+    let status = lab.corral(&["doctor", "--fix", "-y"]).status().unwrap();
+    let backend = lab.backend();
+    let left: Vec<_> = backend
+        .doctor(&ReadCx::quiet(READ))
+        .await
+        .into_iter()
+        .filter(|check| check.fix.is_some() || check.status == CheckStatus::Fail)
+        .collect();
+    assert!(left.is_empty(), "{status:?} {left:?}");
+}
+
+fn run(lab: &Lab, words: &[&str]) {
+    let output = lab
+        .corral(words)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
+fn disk(lab: &Lab, name: &str) -> PathBuf {
+    lab.ctx.store.load(name).unwrap().disks[0].path.clone()
+}
+
+/// Fills the first bytes of a disk.
+fn fill(disk: &Path, byte: u8) {
+    qemu_io(disk, &format!("write -P {byte} 0 64k"));
+}
+
+/// Whether they still are what they were filled with.
+fn is_filled(disk: &Path, byte: u8) -> bool {
+    let said = qemu_io(disk, &format!("read -P {byte} 0 64k"));
+    !said.contains("verification failed")
+}
+
+fn qemu_io(disk: &Path, command: &str) -> String {
+    let output = Command::new("qemu-io")
+        .args(["-f", "qcow2", "-c", command])
+        .arg(disk)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The snapshots of a VM as a user sees them: name, and whether every image has it.
+async fn snapshots(lab: &Lab, name: &str) -> Vec<(String, bool)> {
+    let id = lab.ctx.id(name);
+    let detail = lab.backend().detail(&ReadCx::quiet(READ), &id).await;
+    let snapshots = detail.unwrap().snapshots;
+    snapshots
+        .into_iter()
+        .map(|s| (s.name, s.broken.is_none()))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_create_that_was_killed_leaves_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    let create = ["create", "web", "--disk", "64MiB", "--firmware", "uefi"];
+    for (when, at) in [
+        ("before", "disk0.qcow2"),
+        ("after", "disk0.qcow2"),
+        ("before", "efivars.qcow2"),
+        ("after", "efivars.qcow2"),
+    ] {
+        held.kill(&lab, &create, when, at);
+        let again = lab.corral(&create).status().unwrap();
+        assert!(!again.success(), "{when} {at}: made over what was left");
+        mended(&lab).await;
+        assert_eq!(
+            fs::read_dir(lab.ctx.store.root()).unwrap().count(),
+            0,
+            "{when} {at}"
+        );
+    }
+    run(&lab, &create);
+    assert!(disk(&lab, "web").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn offline_snapshots_that_were_killed_are_whole_or_gone() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    run(
+        &lab,
+        &["create", "web", "--disk", "64MiB", "--firmware", "uefi"],
+    );
+    let disk = disk(&lab, "web");
+    fill(&disk, 1);
+    let take = ["snapshot", "create", "web", "--name", "s"];
+    for (when, at, whole) in [
+        ("before", "-c s", false),
+        ("after", "disk0.qcow2", false),
+        ("before", "-c s", false),
+        ("after", "efivars.qcow2", true),
+    ] {
+        let at = if at.starts_with('-') {
+            at.to_owned()
+        } else {
+            format!("-c s {}", disk.with_file_name(at).display())
+        };
+        held.kill(&lab, &take, when, &at);
+        mended(&lab).await;
+        let expected = if whole {
+            vec![("s".to_owned(), true)]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(snapshots(&lab, "web").await, expected, "{when} {at}");
+    }
+    // Going back: whatever was reached, it is completed.
+    for (when, at) in [
+        ("before", "disk0.qcow2"),
+        ("after", "disk0.qcow2"),
+        ("after", "efivars.qcow2"),
+    ] {
+        fill(&disk, 2);
+        let at = format!("-a s {}", disk.with_file_name(at).display());
+        held.kill(
+            &lab,
+            &["snapshot", "restore", "web@s", "--confirm", "web"],
+            when,
+            &at,
+        );
+        let start = lab.corral(&["start", "web"]).status().unwrap();
+        assert!(!start.success(), "started from half a snapshot");
+        mended(&lab).await;
+        assert!(is_filled(&disk, 1), "{when} {at}");
+        assert_eq!(snapshots(&lab, "web").await, [("s".to_owned(), true)]);
+    }
+    // Deleting: completed.
+    for (when, at) in [("before", "disk0.qcow2"), ("after", "disk0.qcow2")] {
+        let at = format!("-d s {}", disk.with_file_name(at).display());
+        held.kill(&lab, &["snapshot", "delete", "web@s", "-y"], when, &at);
+        mended(&lab).await;
+        assert!(snapshots(&lab, "web").await.is_empty(), "{when} {at}");
+        assert!(is_filled(&disk, 1));
+        run(&lab, &take);
+    }
+}
+
+/// Kills corral once the change has reached a phase, or a moment later; false: it was done before.
+fn killed_in(lab: &Lab, words: &[&str], phase: Phase, then: Duration) -> bool {
+    let file = lab.ctx.store.dir("web").unwrap().join(op::FILE);
+    let mut child: Child = lab.corral(words).spawn().unwrap();
+    let until = Instant::now() + READ * 2;
+    loop {
+        let reached = op::read(&file).is_ok_and(|op| op.is_some_and(|op| op.phase >= phase));
+        if reached || child.try_wait().unwrap().is_some() || Instant::now() >= until {
+            break;
+        }
+    }
+    std::thread::sleep(then);
+    let _ = child.kill();
+    child.wait().unwrap();
+    file.exists()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_of_a_running_vm_that_were_killed_are_whole_or_gone() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    run(
+        &lab,
+        &[
+            "create",
+            "web",
+            "--disk",
+            "64MiB",
+            "--memory",
+            "512MiB",
+            "--firmware",
+            "uefi",
+            "--start",
+        ],
+    );
+    let take = ["snapshot", "create", "web", "--name", "s", "--with-memory"];
+    let delete = ["snapshot", "delete", "web@s", "-y"];
+    let mut hits = 0;
+    for (phase, millis) in [
+        (Phase::Begun, 0),
+        (Phase::Working, 0),
+        (Phase::Working, 20),
+        (Phase::Working, 100),
+        (Phase::Working, 300),
+        (Phase::Recording, 0),
+    ] {
+        for words in [&take[..], &delete[..]] {
+            let hit = killed_in(&lab, words, phase, Duration::from_millis(millis));
+            hits += usize::from(hit);
+            fix(&lab).await;
+            let row = lab.backend().inventory(&ReadCx::quiet(READ)).await.unwrap();
+            assert_eq!(
+                row.instances[0].state,
+                State::Running,
+                "{words:?} {phase:?}"
+            );
+            let seen = snapshots(&lab, "web").await;
+            assert!(
+                seen.iter().all(|(name, whole)| name == "s" && *whole),
+                "{words:?} {phase:?}: {seen:?}"
+            );
+            if words[1] == "create" && seen.is_empty() {
+                run(&lab, &take);
+            }
+        }
+        // The next round begins without it.
+        run(&lab, &delete);
+    }
+    assert!(hits > 3, "it was hardly ever hit: {hits}");
+    run(&lab, &["stop", "web", "--force", "-y"]);
+    let vm = lab.ctx.store.load("web").unwrap();
+    for (_, path) in vm.snapshot_nodes() {
+        let sound = Command::new("qemu-img").arg("check").arg(path).status();
+        assert!(sound.unwrap().success());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delete_that_was_killed_is_completed_or_did_not_happen() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut whole = 0;
+    let mut gone = 0;
+    for round in 0..10 {
+        if lab.ctx.store.load("web").is_err() {
+            run(
+                &lab,
+                &["create", "web", "--disk", "64MiB", "--firmware", "uefi"],
+            );
+            // Something to do for the change.
+            let dir = lab.ctx.store.dir("web").unwrap();
+            for n in 0..3000 {
+                fs::write(dir.join(format!("{n}.log")), "").unwrap();
+            }
+        }
+        let phase = [Phase::Begun, Phase::Working][round % 2];
+        let then = Duration::from_millis([0, 0, 2, 5, 10][round / 2]);
+        killed_in(&lab, &["delete", "web", "--confirm", "web"], phase, then);
+        fix(&lab).await;
+        let dir = lab.ctx.store.dir("web").unwrap();
+        if dir.exists() {
+            let vm = lab.ctx.store.load("web").unwrap();
+            assert!(vm.snapshot_nodes().iter().all(|(_, path)| path.exists()));
+            whole += 1;
+        } else {
+            gone += 1;
+        }
+    }
+    eprintln!("{whole} whole, {gone} gone");
+    assert!(gone > 0);
+    let state = fs::read_dir(lab.ctx.state_dir()).unwrap();
+    let folders = state.filter(|entry| entry.as_ref().unwrap().path().is_dir());
+    assert!(folders.count() <= 1, "state of deleted VMs is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_qemu_that_dies_while_it_writes_a_snapshot_loses_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    run(
+        &lab,
+        &[
+            "create",
+            "web",
+            "--disk",
+            "64MiB",
+            "--memory",
+            "512MiB",
+            "--firmware",
+            "bios",
+            "--start",
+        ],
+    );
+    run(&lab, &["snapshot", "create", "web", "--name", "good"]);
+    let vm = lab.ctx.store.load("web").unwrap();
+    let file = lab.ctx.store.dir("web").unwrap().join(op::FILE);
+    let pid = fs::read_to_string(lab.ctx.paths(&vm.uuid).unwrap().pid).unwrap();
+    let killer = std::thread::spawn(move || {
+        let until = Instant::now() + READ;
+        while Instant::now() < until
+            && !op::read(&file).is_ok_and(|op| op.is_some_and(|op| op.phase >= Phase::Working))
+        {
+        }
+        let _ = Command::new("kill").args(["-9", pid.trim()]).status();
+    });
+    let family = Snapshots(lab.ctx.clone());
+    let on = lab.instance("web", State::Running);
+    let request = SnapshotRequest::Create {
+        name: "bad".into(),
+        note: None,
+        memory: true,
+    };
+    let error = lab.change(&family, &on, request).await.unwrap_err();
+    killer.join().unwrap();
+    assert!(error.remedy.is_some(), "{error:?}");
+    // Its corral lives on, and all the same it can be mended.
+    fix(&lab).await;
+    assert_eq!(snapshots(&lab, "web").await, [("good".to_owned(), true)]);
+    run(&lab, &["start", "web"]);
+    run(&lab, &["stop", "web", "--force", "-y"]);
+}
