@@ -22,7 +22,8 @@ lint: rust
 # Measures the budgets and writes docs/performance.md.
 bench: rust
 	@cargo build --release --quiet
-	@benches/measure ./target/release/corral docs/performance.md
+	@cargo bench --quiet --bench views -- --output-format bencher >target/views.txt
+	@benches/measure ./target/release/corral docs/performance.md target/views.txt
 
 # Every one-line mutation of tests/requirements.toml must turn its test red.
 mutants: rust

@@ -43,6 +43,8 @@ pub struct Inventory {
     pub marked: Vec<Arc<Instance>>,
     /// The fleet that `order` is of.
     sorted: Vec<Arc<Instance>>,
+    /// The column and the direction that `order` is in.
+    sorted_by: Option<(String, bool)>,
     /// All instances in the order of the screen, as positions in the fleet: the next sort begins
     /// with it, and finds a fleet that is as it was sorted already.
     order: Vec<usize>,
@@ -68,6 +70,7 @@ impl Default for Inventory {
             range: None,
             marked: Vec::new(),
             sorted: Vec::new(),
+            sorted_by: None,
             order: Vec::new(),
         }
     }
@@ -148,6 +151,15 @@ impl Inventory {
     /// Sorts the whole fleet, beginning with the order it had.
     fn sort_all(&mut self, fleet: &FleetView) {
         let all = &fleet.instances;
+        let by = (self.sort.clone(), self.reverse);
+        let same = |(a, b): (&Arc<Instance>, &Arc<Instance>)| Arc::ptr_eq(a, b);
+        if self.sorted_by.as_ref() == Some(&by)
+            && self.sorted.len() == all.len()
+            && self.sorted.iter().zip(all).all(same)
+        {
+            return;
+        }
+        self.sorted_by = Some(by);
         let alike = |(a, b): (&Arc<Instance>, &Arc<Instance>)| Arc::ptr_eq(a, b) || a.id == b.id;
         if self.sorted.len() != all.len() || !self.sorted.iter().zip(all).all(alike) {
             self.order = (0..all.len()).collect();
