@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench views`; `make bench` puts the figures beside their budgets.
 
+#![allow(clippy::expect_used)]
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +70,7 @@ fn engine(fleet: Arc<Fleet>, dirs: &Dirs) -> Arc<Engine> {
         config,
         readonly: None,
         in_memory: true,
+        source: None,
     })
 }
 

@@ -291,7 +291,7 @@ impl Fleet {
         let Some(dir) = self.options.cache.clone() else {
             return;
         };
-        let kept = self.with_slot(worker.key, |slot, _| slot.to_keep());
+        let kept = self.with_slot(worker.key, |slot, _| slot.take_unsaved());
         if let Some(kept) = kept.flatten() {
             let member = Arc::clone(&worker.member);
             self.saving

@@ -354,7 +354,7 @@ impl Slot {
     }
 
     /// What a later run would want to know. `None` before an answer of this run.
-    pub(super) fn to_keep(&mut self) -> Option<Cached<Shared>> {
+    pub(super) fn take_unsaved(&mut self) -> Option<Cached<Shared>> {
         if !self.answered || !std::mem::take(&mut self.unsaved) {
             return None;
         }

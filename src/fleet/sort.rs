@@ -74,12 +74,11 @@ pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut left, mut right) = (a, b);
     loop {
         // Names that begin alike are the rule in a big fleet: letters of ASCII need no decoding.
-        let (l, r) = (left.as_bytes(), right.as_bytes());
-        let plain = |b: u8| b.is_ascii() && !b.is_ascii_digit();
-        let alike = l
-            .iter()
-            .zip(r)
-            .take_while(|(x, y)| plain(**x) && x.eq_ignore_ascii_case(y))
+        let plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_digit();
+        let alike = left
+            .bytes()
+            .zip(right.bytes())
+            .take_while(|(one, other)| plain(*one) && one.eq_ignore_ascii_case(other))
             .count();
         (left, right) = (&left[alike..], &right[alike..]);
         let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) else {
