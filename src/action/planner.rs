@@ -93,32 +93,13 @@ pub async fn resolve(engine: &Engine, action: &Action, purpose: Purpose) -> Resu
     let fleet = engine.fleet();
     let mut scope = action.scope.clone();
     let known = fleet.view();
-    let own: Option<Vec<String>> = action
-        .targets
-        .iter()
-        .map(|t| {
-            let text = t.split_snapshot().0;
-            let text = text
-                .as_str()
-                .strip_prefix("id:")
-                .unwrap_or(text.as_str())
-                .to_owned();
-            text.split_once('/')
-                .map(|(context, _)| context.to_owned())
-                .filter(|c| !t.is_glob() && known.context(c).is_some())
-        })
-        .collect();
-    if let Some(own) = own
-        && !own.is_empty()
-        && scope.contexts.is_empty()
+    if scope.contexts.is_empty()
+        && let Some(own) = selector::contexts_of(&known, &action.targets)
     {
         scope.contexts = own;
-        scope.contexts.sort();
-        scope.contexts.dedup();
     }
     let view = fleet.settle(&scope).await;
-    let targets: Vec<_> = action.targets.clone();
-    selector::resolve(&view, &targets, &action.scope, purpose)
+    selector::resolve(&view, &action.targets, &action.scope, purpose)
 }
 
 /// Plans a backend change of every instance the action names.

@@ -7,4 +7,5 @@ mod contexts;
 mod harness;
 mod reading;
 mod secrets;
+mod selectors;
 mod usage;

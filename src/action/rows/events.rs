@@ -11,7 +11,7 @@ use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use crate::fleet::selector::Purpose;
 use crate::model::{
-    Action, Body, Data, Event, Field, FieldKind, GroupNoun, InstanceId, Operation, Result,
+    Action, Body, Data, Event, Field, FieldKind, GroupNoun, InstanceId, Operation, Result, Scope,
 };
 
 pub(super) const ROWS: &[&Row] = &[&Row {
@@ -32,30 +32,33 @@ pub(super) const ROWS: &[&Row] = &[&Row {
     )
 }];
 
-async fn targets(engine: &Engine, action: &Action) -> Result<Vec<InstanceId>> {
+/// The instances that are meant and what an answer about them is about; none means everything, also
+/// what is no instance's.
+async fn targets(engine: &Engine, action: &Action) -> Result<(Option<Vec<InstanceId>>, Scope)> {
     if action.targets.is_empty() && action.scope.filter.is_none() {
-        return Ok(Vec::new());
+        return Ok((None, action.scope.clone()));
     }
     let resolved = resolve(engine, action, Purpose::Read).await?;
-    Ok(resolved.targets.iter().map(|row| row.id.clone()).collect())
+    let ids = resolved.targets.iter().map(|row| row.id.clone()).collect();
+    Ok((Some(ids), resolved.scope()))
 }
 
 async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let ids = targets(&engine, &action).await?;
-    let view = engine.fleet().settle(&action.scope).await;
+    let (ids, scope) = targets(&engine, &action).await?;
+    let view = engine.fleet().settle(&scope).await;
     let mut found: Vec<Event> = Vec::new();
     for context in view
         .contexts
         .iter()
-        .filter(|c| envelope::in_scope(c, &action.scope))
+        .filter(|c| envelope::in_scope(c, &scope))
     {
-        let wanted: Vec<Option<&InstanceId>> = if ids.is_empty() {
-            vec![None]
-        } else {
-            ids.iter()
+        let wanted: Vec<Option<&InstanceId>> = match &ids {
+            None => vec![None],
+            Some(ids) => ids
+                .iter()
                 .filter(|id| id.context() == context.name)
                 .map(Some)
-                .collect()
+                .collect(),
         };
         for id in wanted {
             found.extend(engine.fleet().recorded_events(id, Some(&context.name)));
@@ -74,7 +77,7 @@ async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let from = found.len().saturating_sub(last);
     Ok(envelope::of_fleet(
         &view,
-        &action.scope,
+        &scope,
         Body::Events(found.split_off(from)),
     ))
 }
@@ -83,7 +86,7 @@ fn follow(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data
     let receiver = engine.fleet().events();
     futures::stream::once(async move {
         let ids = match targets(&engine, &action).await {
-            Ok(ids) => ids,
+            Ok((ids, _)) => ids,
             Err(error) => return futures::stream::once(async { Err(error) }).boxed(),
         };
         futures::stream::unfold((engine, receiver), |(engine, mut receiver)| async move {
@@ -97,9 +100,11 @@ fn follow(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data
         })
         .filter(move |event| {
             let scope = &action.scope;
-            let keep = (ids.is_empty()
-                || event.instance.as_ref().is_some_and(|id| ids.contains(id)))
-                && (scope.contexts.is_empty() || scope.contexts.contains(&event.context));
+            let meant = ids
+                .as_ref()
+                .is_none_or(|ids| event.instance.as_ref().is_some_and(|id| ids.contains(id)));
+            let keep =
+                meant && (scope.contexts.is_empty() || scope.contexts.contains(&event.context));
             async move { keep }
         })
         .map(|event| Ok(Data::new(Body::Events(vec![event]))))

@@ -27,11 +27,7 @@ pub(super) const ROWS: &[&Row] = &[&Row {
 }];
 
 async fn info(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let details = details(&engine, &action).await?;
-    let scope = Scope {
-        contexts: details.iter().map(|d| d.instance.context.clone()).collect(),
-        ..Scope::default()
-    };
+    let (details, scope) = details(&engine, &action).await?;
     Ok(envelope::of_fleet(
         &engine.fleet().view(),
         &scope,
@@ -39,9 +35,10 @@ async fn info(engine: Arc<Engine>, action: Action) -> Result<Data> {
     ))
 }
 
-/// Asks each backend for the details of what the action names.
-pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<Vec<Detail>> {
+/// Asks each backend for the details of what the action names; and what the answer is about.
+pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<(Vec<Detail>, Scope)> {
     let resolved = resolve(engine, action, Purpose::Read).await?;
+    let scope = resolved.scope();
     let mut details = Vec::new();
     for instance in resolved.targets {
         let context = &instance.context;
@@ -59,5 +56,5 @@ pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<Vec
             engine.protection().holds(&detail.instance) || instance.protected;
         details.push(detail);
     }
-    Ok(details)
+    Ok((details, scope))
 }

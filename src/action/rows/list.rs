@@ -10,7 +10,7 @@ use super::super::envelope;
 use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use crate::fleet::selector::Purpose;
-use crate::model::{Action, Body, Data, Field, GroupNoun, Instance, Result};
+use crate::model::{Action, Body, Data, ErrorKind, Field, GroupNoun, Instance, Result};
 
 pub(super) const ROWS: &[&Row] = &[&Row {
     aliases: &["ls", "ps"],
@@ -41,27 +41,17 @@ async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
     if action.args.flag("addresses") {
         engine.fleet().sweep_addresses(&action.scope).await;
     }
-    let resolved = resolve(&engine, &action, Purpose::Read).await?;
+    let resolved = resolve(&engine, &action, Purpose::List).await?;
+    let scope = resolved.scope();
     let instances = resolved
         .targets
         .iter()
         .map(|row| Instance::clone(row))
         .collect();
     let view = engine.fleet().view();
-    let mut scope = action.scope.clone();
-    if scope.contexts.is_empty() && !action.targets.is_empty() {
-        // Only the contexts that the targets live in were asked.
-        scope.contexts = resolved
-            .targets
-            .iter()
-            .map(|row| row.context.clone())
-            .collect();
-    }
-    Ok(envelope::of_fleet(
-        &view,
-        &scope,
-        Body::Instances(instances),
-    ))
+    let mut data = envelope::of_fleet(&view, &scope, Body::Instances(instances));
+    data.errors.extend(resolved.nothing);
+    Ok(data)
 }
 
 fn follow(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data>> {
@@ -73,7 +63,12 @@ fn follow(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data
                 return None;
             }
             changed.mark_unchanged();
-            let data = list(Arc::clone(&engine), action.clone()).await;
+            let mut data = list(Arc::clone(&engine), action.clone()).await;
+            // What matches nothing now may match something next.
+            if let Ok(data) = &mut data {
+                data.errors
+                    .retain(|error| error.kind != ErrorKind::NotFound);
+            }
             Some((data, (engine, action, changed, false)))
         },
     )

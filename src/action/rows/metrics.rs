@@ -32,6 +32,7 @@ pub(super) const ROWS: &[&Row] = &[&Row {
 
 async fn metrics(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let resolved = resolve(&engine, &action, Purpose::Read).await?;
+    let scope = resolved.scope();
     let mut by_context: BTreeMap<String, Vec<InstanceId>> = BTreeMap::new();
     for row in resolved
         .targets
@@ -70,7 +71,7 @@ async fn metrics(engine: Arc<Engine>, action: Action) -> Result<Data> {
             }
         }
     }
-    let mut data = envelope::of_fleet(&engine.fleet().view(), &action.scope, Body::Metrics(series));
+    let mut data = envelope::of_fleet(&engine.fleet().view(), &scope, Body::Metrics(series));
     data.complete &= errors.is_empty();
     data.errors.extend(errors);
     Ok(data)

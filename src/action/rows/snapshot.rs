@@ -12,8 +12,7 @@ use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::info::details;
 use crate::backend::contract::SnapshotRequest;
 use crate::model::{
-    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result, Scope,
-    Selector,
+    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result, Selector,
 };
 
 const NAME: Field = Field::new(
@@ -205,16 +204,11 @@ async fn delete(engine: Arc<Engine>, action: Action) -> Result<Planned> {
 }
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let details = details(&engine, &action).await?;
-    let contexts = details.iter().map(|d| d.instance.context.clone()).collect();
+    let (details, scope) = details(&engine, &action).await?;
     let snapshots = details
         .into_iter()
         .flat_map(|detail| detail.snapshots)
         .collect();
-    let scope = Scope {
-        contexts,
-        ..Scope::default()
-    };
     Ok(envelope::of_fleet(
         &engine.fleet().view(),
         &scope,

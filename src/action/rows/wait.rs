@@ -41,10 +41,11 @@ async fn wait(engine: Arc<Engine>, action: Action) -> Result<Data> {
         .unwrap_or(Duration::from_secs(600));
     let ids: Vec<InstanceId> = match resolve(&engine, &action, Purpose::Read).await {
         Ok(resolved) => resolved.targets.iter().map(|row| row.id.clone()).collect(),
-        // Gone already is what was wanted, if the name says where it was.
+        // Gone already is what was wanted, if the name says where it was, or if any would do.
         Err(error) if wanted == Wanted::Gone && error.kind == ErrorKind::NotFound => action
             .targets
             .iter()
+            .filter(|target| !target.is_glob())
             .map(|t| t.as_str().parse())
             .collect::<Result<_>>()
             .map_err(|_| error)?,
