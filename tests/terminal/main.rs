@@ -5,4 +5,6 @@
 mod life;
 mod live;
 mod restored;
+mod ssh;
+mod sshd;
 mod tmux;
