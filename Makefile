@@ -18,6 +18,8 @@ test: rust
 lint: rust
 	cargo fmt --all --check
 	cargo clippy --all-targets --quiet -- -D warnings
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; \
+	else echo "not checked: licences, bans, sources (cargo install cargo-deny)"; fi
 
 # Measures the budgets and writes docs/performance.md.
 bench: rust
