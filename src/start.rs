@@ -10,12 +10,13 @@ use async_trait::async_trait;
 use corral::action::fleet_api::{Fleet, FleetOptions, Member};
 use corral::action::reload::Source;
 use corral::action::{Engine, EngineParts, Globals, Invocation, Run, grammar};
-use corral::backend::contract::{Asker, Env, NoAsker, Prompt, PromptKind};
+use corral::backend::contract::{Asker, Env, NoAsker};
 use corral::backend::demo;
 use corral::cli::{self, Early, Terminal, exit, note, render};
-use corral::model::{Dirs, Error, Result, SecretText, shown};
+use corral::model::{Dirs, Error, Prompt, PromptKind, Result, SecretText, shown};
 use corral::tui::{self, Ended, TuiOptions};
 use etcetera::BaseStrategy as _;
+use secrecy::ExposeSecret as _;
 
 /// Variables that backends may read, by prefix. Whatever else the environment holds stays out of their
 /// reach, and so out of anything they print.
@@ -260,7 +261,12 @@ impl Asker for TerminalAsker {
         tokio::task::spawn_blocking(move || {
             let hidden = prompt.answer == PromptKind::Secret;
             let text = format!("{}: {}", prompt.context, prompt.question);
-            cli::question(&text, &prompt.facts, hidden, &prompt.remedy)
+            let answer = cli::question(&text, &prompt.facts, hidden, &prompt.remedy)?;
+            Ok(match prompt.answer {
+                PromptKind::YesNo if cli::is_yes(answer.expose_secret()) => Prompt::YES.into(),
+                PromptKind::YesNo => Prompt::NO.into(),
+                PromptKind::Text | PromptKind::Secret => answer,
+            })
         })
         .await
         .unwrap_or_else(|_| Err(Error::refused("the question was not answered")))

@@ -10,6 +10,7 @@ pub mod journal;
 mod late;
 pub mod planner;
 pub mod protect;
+pub mod questions;
 pub mod reload;
 pub mod request;
 pub mod row;

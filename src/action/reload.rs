@@ -164,7 +164,14 @@ impl Engine {
                 fault: fault.map(|_| format!("{why}; {holds}")),
             };
         }
-        let members = source.open(&fresh);
+        let before: Vec<String> = self
+            .fleet()
+            .members()
+            .iter()
+            .map(|member| member.spec.name.clone())
+            .collect();
+        let mut members = source.open(&fresh);
+        in_place(&mut members, &before);
         let is_readonly = readonly.is_some();
         // Guards first: no context is there before what protects it.
         self.follow_config(fresh, readonly);
@@ -174,6 +181,20 @@ impl Engine {
             fault,
         }
     }
+}
+
+/// Configured contexts in the order of the file, then the found ones where they were: keys and eyes know them by
+/// their number, and one that is found now must not take another's.
+fn in_place(members: &mut [Member], before: &[String]) {
+    members.sort_by_key(|member| {
+        let spec = &member.spec;
+        let was = before.iter().position(|name| *name == spec.name);
+        if spec.configured {
+            (false, 0)
+        } else {
+            (true, was.unwrap_or(usize::MAX))
+        }
+    });
 }
 
 /// Follows the file for as long as it is listened to: what came of each change of it, by whomever.
@@ -225,5 +246,29 @@ impl Stamp {
                 moment(facts.ctime(), facts.ctime_nsec()),
             ]
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::contexts::Unopened;
+    use crate::model::{ContextSpec, Kind};
+
+    #[test]
+    fn a_context_that_is_found_shifts_no_other() {
+        let member = |(name, configured): (&str, bool)| {
+            let mut spec = ContextSpec::new(name, Kind::read("k"));
+            spec.configured = configured;
+            let error = Error::unreachable("nobody");
+            let backend = Arc::new(Unopened::new(spec.kind.clone(), error));
+            Member { spec, backend }
+        };
+        let now = [("z", true), ("a", true), ("new", false), ("local", false)];
+        let mut members: Vec<Member> = now.into_iter().map(member).collect();
+        let before = ["a", "local"].map(str::to_owned);
+        in_place(&mut members, &before);
+        let names: Vec<&str> = members.iter().map(|m| m.spec.name.as_str()).collect();
+        assert_eq!(names, ["z", "a", "local", "new"]);
     }
 }

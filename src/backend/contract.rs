@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::link::Duplex;
 use crate::model::{
     Bytes, Check, Consent, ContextSpec, Detail, Dirs, Error, Event, Facts, Family as FamilyName,
-    Field, Gate, Instance, InstanceId, Inventory, Kind, Operation, Outcome, Refusal, Result,
-    Sample, SecretText, Step, Support, TaskEvent,
+    Field, Gate, Instance, InstanceId, Inventory, Kind, Operation, Outcome, Prompt, Refusal,
+    Result, Sample, SecretText, Step, Support, TaskEvent,
 };
 
 /// What the registry knows of a kind before any context of it exists.
@@ -484,32 +484,6 @@ pub trait Metrics: Send + Sync {
 pub trait Events: Send + Sync {
     /// Recorded events of one instance, or of the context; oldest first.
     async fn recorded(&self, cx: &ReadCx, id: Option<&InstanceId>) -> Result<Vec<Event>>;
-}
-
-/// A question from below: passphrase, login, first certificate.
-#[derive(Clone, Debug)]
-pub struct Prompt {
-    /// The context that asks.
-    pub context: String,
-    /// The question.
-    pub question: String,
-    /// Lines that help to answer.
-    pub facts: Vec<String>,
-    /// What is wanted.
-    pub answer: PromptKind,
-    /// The command that settles it without being asked, for headless use.
-    pub remedy: String,
-}
-
-/// What a [`Prompt`] wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptKind {
-    /// Yes or no.
-    YesNo,
-    /// A text that is shown.
-    Text,
-    /// A text that is not.
-    Secret,
 }
 
 /// Who answers questions.

@@ -48,14 +48,17 @@ fn put(mut tty: File, plan: &Plan) -> std::io::Result<Answer> {
             yes: true,
             typed: Some(line.to_owned()),
         }),
-        Gate::Confirm if matches!(line, "y" | "Y" | "yes" | "Yes" | "YES") => {
-            Answer::Given(Consent {
-                yes: true,
-                typed: None,
-            })
-        }
+        Gate::Confirm if is_yes(line) => Answer::Given(Consent {
+            yes: true,
+            typed: None,
+        }),
         _ => Answer::Declined,
     })
+}
+
+/// Whether a line says yes.
+pub fn is_yes(line: &str) -> bool {
+    matches!(line.trim(), "y" | "Y" | "yes" | "Yes" | "YES")
 }
 
 /// Keys typed before the question stood there are no answer to it.

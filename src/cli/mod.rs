@@ -15,7 +15,7 @@ pub mod schema;
 mod signals;
 pub mod terminal;
 
-pub use ask::question;
+pub use ask::{is_yes, question};
 pub use early::{Early, early};
 pub use run::run;
 pub use terminal::Terminal;

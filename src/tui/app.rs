@@ -1,11 +1,11 @@
 //! Everything that is shown, as data.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::dialog::{Dialog, QuitDialog};
+use super::dialog::{Dialog, Guard, QuitDialog};
 use super::edit::Line;
 use super::form::Form;
 use super::glyphs::Glyphs;
@@ -13,6 +13,7 @@ use super::input::Key;
 use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
+use super::question::Question;
 use super::theme::{Depth, Role, Theme};
 use crate::action::RunOptions;
 use crate::model::{
@@ -239,6 +240,30 @@ pub enum Overlay {
     Help(usize),
     /// All actions.
     Actions(Actions),
+    /// A question from below.
+    Question(Box<Question>),
+}
+
+impl Overlay {
+    /// When its keys begin to count, where that matters.
+    pub fn guard(&self) -> Option<&Guard> {
+        match self {
+            Self::Dialog(dialog) => Some(&dialog.guard),
+            Self::Quit(quit) => Some(&quit.guard),
+            Self::Question(question) => Some(&question.guard),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn guard_mut(&mut self) -> Option<&mut Guard> {
+        match self {
+            Self::Dialog(dialog) => Some(&mut dialog.guard),
+            Self::Quit(quit) => Some(&mut quit.guard),
+            Self::Question(question) => Some(&mut question.guard),
+            _ => None,
+        }
+    }
 }
 
 /// A plan that was asked for.
@@ -333,6 +358,8 @@ pub struct App {
     pub zoom: bool,
     /// What lies over the panes; the last is on top.
     pub overlays: Vec<Overlay>,
+    /// Questions from below that wait.
+    pub questions: VecDeque<Question>,
     /// Keys of a sequence so far.
     pub keys: Vec<Key>,
     /// The line at the bottom.
@@ -399,6 +426,7 @@ impl App {
             focus: Focus::List,
             zoom: false,
             overlays: Vec::new(),
+            questions: VecDeque::new(),
             keys: Vec::new(),
             notice: None,
             requests: 0,

@@ -49,6 +49,7 @@ pub const FRONT: &[(&str, &str)] = &[
     ("copy", "Copies what is under the cursor"),
     ("refresh", "Asks every context again, now"),
     ("mouse", "Mouse on or off"),
+    ("question", "Answers a question that waits"),
     ("theme", "Another theme"),
     ("repaint", "Paints the screen anew"),
     ("suspend", "Back to the shell; fg returns"),

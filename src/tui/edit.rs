@@ -25,6 +25,20 @@ impl Line {
         &self.text
     }
 
+    /// What was typed, for good.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+
+    /// The same with every character hidden.
+    pub fn masked(line: &Self, dot: &str) -> Self {
+        let dots = |text: &str| dot.repeat(text.graphemes(true).count());
+        Self {
+            at: dots(line.before()).len(),
+            text: dots(line.text()),
+        }
+    }
+
     /// What stands before the cursor.
     pub fn before(&self) -> &str {
         &self.text[..self.at]

@@ -8,13 +8,16 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::msg::{Effect, Msg, Reply};
+use super::question::Given;
 use crate::action::Engine;
+use crate::action::questions::Questions;
 use crate::model::{Error, InstanceId, Operation, Result, Support};
 
 /// Carries effects out.
 pub struct Runner {
     engine: Arc<Engine>,
     replies: mpsc::Sender<Msg>,
+    questions: Arc<Questions>,
     following: Option<AbortHandle>,
 }
 
@@ -30,11 +33,12 @@ async fn guarded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 impl Runner {
-    /// Answers go to `replies`.
-    pub fn new(engine: Arc<Engine>, replies: mpsc::Sender<Msg>) -> Self {
+    /// Answers go to `replies`; those of the user to `questions`.
+    pub fn new(engine: Arc<Engine>, replies: mpsc::Sender<Msg>, questions: Arc<Questions>) -> Self {
         Self {
             engine,
             replies,
+            questions,
             following: None,
         }
     }
@@ -81,6 +85,9 @@ impl Runner {
                     send(&replies, number, Reply::Support(cells)).await;
                 });
             }
+            Effect::Answer(number, given) => {
+                self.questions.answer(number, given.map(|Given(text)| text));
+            }
             Effect::Refresh(context) => engine.fleet().refresh(context.as_deref()),
             Effect::Watch(ids) => engine.fleet().watch_metrics(ids),
             other => return Some(other),
@@ -98,6 +105,8 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         self.unfollow();
+        // Nobody is there to answer any more.
+        self.questions.close();
     }
 }
 

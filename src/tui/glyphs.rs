@@ -86,6 +86,11 @@ impl Glyphs {
         self.pick("…", "~")
     }
 
+    /// A character that is not shown.
+    pub fn secret(self) -> &'static str {
+        self.pick("•", "*")
+    }
+
     /// A dot between words.
     pub fn dot(self) -> &'static str {
         self.pick("·", "-")

@@ -20,6 +20,7 @@ pub mod layout;
 pub mod listing;
 pub mod msg;
 pub mod palette;
+pub mod question;
 mod run;
 pub mod terminal;
 pub mod text;

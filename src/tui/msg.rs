@@ -6,9 +6,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::input::Input;
+use super::question::Given;
 use crate::action::RunOptions;
 use crate::model::{
-    Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Support, Task,
+    Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Support, Task,
 };
 
 /// When something happened: milliseconds of a clock that only goes forward, and the time of day.
@@ -39,6 +40,10 @@ pub enum Msg {
     Absent(Vec<(String, String, String)>),
     /// The configuration was loaded again: whether every change is refused, and what is wrong with it now.
     Config(bool, Option<String>),
+    /// A question from below came, under this number.
+    Question(u64, Prompt),
+    /// Nobody waits for its answer any more.
+    Withdrawn(u64),
     /// A line for the user from outside the loop.
     Notice(String, bool),
 }
@@ -73,6 +78,8 @@ pub enum Effect {
     Unfollow,
     /// What can be done with these.
     Support(u64, Vec<InstanceId>),
+    /// Answer a question from below, or refuse it.
+    Answer(u64, Option<Given>),
     /// Ask every context again, or one.
     Refresh(Option<String>),
     /// Rows on screen: only these are measured.

@@ -13,11 +13,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::app::{App, Overlay};
+use super::dialog::Guard;
 use super::effects::Runner;
 use super::input;
 use super::msg::{At, Effect, Msg};
 use super::terminal::Terminal;
 use super::{update, view};
+use crate::action::questions::{Asked, Questions};
 use crate::action::{Engine, contexts, reload};
 use crate::model::{Error, FleetView, InstanceId, Result};
 
@@ -86,7 +88,6 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
         wall: Timestamp::now(),
     };
     let (sender, mut replies) = mpsc::channel(REPLIES);
-    let mut runner = Runner::new(Arc::clone(&engine), sender.clone());
     let mut fleet = engine.fleet().subscribe();
     let mut tasks = engine.tasks();
     let mut seen = (Arc::new(FleetView::default()), Arc::default());
@@ -94,6 +95,21 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     queue.extend(look(&engine, &mut seen));
     queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
     let finder = Arc::clone(&engine);
+    let (asker, mut asked) = Questions::new();
+    engine.set_asker(Arc::clone(&asker) as Arc<_>);
+    let mut runner = Runner::new(Arc::clone(&engine), sender.clone(), asker);
+    let questions = sender.clone();
+    tokio::spawn(async move {
+        while let Some(asked) = asked.recv().await {
+            let msg = match asked {
+                Asked::Put(number, prompt) => Msg::Question(number, prompt),
+                Asked::Withdrawn(number) => Msg::Withdrawn(number),
+            };
+            if questions.send(msg).await.is_err() {
+                break;
+            }
+        }
+    });
     let news = sender.clone();
     let mut changes = reload::follow(Arc::clone(&engine));
     // Ends with the view: nobody takes its messages then.
@@ -192,11 +208,8 @@ fn draw(terminal: &mut Terminal, app: &App) -> std::io::Result<()> {
 
 /// When something shown changes by itself.
 fn next_tick(app: &App) -> Duration {
-    let opens = match app.overlays.last() {
-        Some(Overlay::Dialog(dialog)) => dialog.guard.opens_at(),
-        Some(Overlay::Quit(quit)) => quit.guard.opens_at(),
-        _ => None,
-    };
+    let guard = app.overlays.last().and_then(Overlay::guard);
+    let opens = guard.and_then(Guard::opens_at);
     match opens.and_then(|at| at.checked_sub(app.ms)) {
         Some(left) if left > 0 => Duration::from_millis(left),
         _ => AGES,

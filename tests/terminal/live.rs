@@ -43,3 +43,30 @@ fn the_first_frame_waits_for_no_secret_and_an_edited_file_is_followed() {
     pane.keys("Enter");
     pane.wait_for("config.toml");
 }
+
+#[test]
+fn a_secret_is_asked_for_in_the_view_and_never_shown() {
+    if !is_there() {
+        return;
+    }
+    let pane = Pane::open(100, 30, &[]);
+    pane.corral("--no-discover");
+    pane.wait_for("Inventory");
+    pane.text(":context add lab --backend qemu --secret-stdin");
+    pane.keys("Enter");
+    pane.wait_question("Add the context lab?");
+    pane.text("A");
+    pane.wait_for("Context lab asks");
+    pane.wait_for("Enter answers");
+    pane.text("canary-77");
+    let screen = pane.until("dots", |screen| screen.contains("> •••••••••"));
+    assert!(!screen.contains("canary"), "{screen}");
+    pane.keys("Enter");
+    pane.wait_for("context add");
+    pane.wait_for("1 lab");
+    let file = pane.dir.path().join(".config/corral/secrets/lab");
+    assert_eq!(
+        std::fs::read_to_string(file).unwrap().trim_end(),
+        "canary-77"
+    );
+}

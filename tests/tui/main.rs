@@ -12,6 +12,7 @@ mod keys;
 mod live;
 mod marks;
 mod parity;
+mod questions;
 mod replies;
 #[path = "../shared/running.rs"]
 mod running;

@@ -1,7 +1,7 @@
 //! `context …`: the connections, how they are, and which is the default.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
@@ -9,13 +9,17 @@ use super::super::contexts::{self, spec_of};
 use super::super::engine::Engine;
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::{context_edit as edit, context_trust as trust};
+use crate::backend::contract::ReadCx;
 use crate::backend::registry::{self, KINDS};
 use crate::config::ContextEntry;
 use crate::fleet::Member;
 use crate::model::{
-    Action, Body, ContextRow, ContextSpec, Data, Error, Field, FieldKind, GroupNoun, Health,
+    Action, Body, ContextRow, ContextSpec, Data, Error, Facts, Field, FieldKind, GroupNoun, Health,
     Result, Scope, nearest, shown,
 };
+
+/// How long a question may wait for its answer.
+const PERSON: Duration = Duration::from_secs(120);
 
 const LIST: Row = Row {
     aliases: &["context ls"],
@@ -418,21 +422,15 @@ async fn test(engine: Arc<Engine>, action: Action) -> Result<Data> {
         }
     }
     let tests = members.into_iter().map(|member| {
-        // Somebody waits for this one: they can be asked.
-        let cx = engine.asking(engine.fleet().read_cx(&member.spec.name));
+        let engine = &engine;
         let mut row = blank(&member.spec, default.as_deref());
         async move {
-            let begun = Instant::now();
             let name = member.spec.name.clone();
-            let probe = async {
-                member.backend.ready(&cx).await?;
-                member.backend.probe(&cx).await
-            };
-            match cx.within(&name, probe).await {
-                Ok(facts) => {
+            match reach(engine, &member).await {
+                Ok((facts, took)) => {
                     "ok".clone_into(&mut row.health);
                     row.version = facts.version.or(facts.summary);
-                    row.latency_ms = u64::try_from(begun.elapsed().as_millis()).ok();
+                    row.latency_ms = u64::try_from(took.as_millis()).ok();
                 }
                 Err(error) => {
                     "failed".clone_into(&mut row.health);
@@ -452,6 +450,18 @@ async fn test(engine: Arc<Engine>, action: Action) -> Result<Data> {
     data.complete = data.errors.is_empty();
     data.body = Body::Contexts(rows);
     Ok(data)
+}
+
+/// Who answers. Somebody waits for this: they can be asked, and a person takes longer than a server.
+async fn reach(engine: &Engine, member: &Member) -> Result<(Facts, Duration)> {
+    let name = &member.spec.name;
+    let patient = engine.asking(ReadCx::quiet(PERSON));
+    let ready = member.backend.ready(&patient);
+    patient.within(name, ready).await?;
+    let cx = engine.asking(engine.fleet().read_cx(name));
+    let begun = Instant::now();
+    let facts = cx.within(name, member.backend.probe(&cx)).await?;
+    Ok((facts, begun.elapsed()))
 }
 
 async fn fields(_: Arc<Engine>, action: Action) -> Result<Data> {

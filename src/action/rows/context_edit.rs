@@ -15,13 +15,13 @@ use super::super::grammar::tokenize;
 use super::super::planner::{Job, LocalWork, Planned, Shape, Work, fill, finish, target_of};
 use super::super::row::Risk;
 use super::context::{Known, default_name, found_here, is_found_here, known};
-use crate::backend::contract::{KindInfo, Prepared, Prompt, PromptKind, TaskCx};
+use crate::backend::contract::{KindInfo, Prepared, TaskCx};
 use crate::backend::registry::{self, KINDS};
 use crate::config::{COMMON_CONTEXT_KEYS, edit, is_context_name, value_of};
 use crate::link::trust::TrustStore;
 use crate::model::{
     Action, ContextSpec, Error, Field, FieldKind, Instance, InstanceId, InstanceKind, Kind,
-    Outcome, Refusal, Result, SecretText, State, Step, Support, nearest, shown,
+    Outcome, Prompt, PromptKind, Refusal, Result, SecretText, State, Step, Support, nearest, shown,
 };
 
 /// Stands where an instance's ID has its context: no context can have this name, so none of a

@@ -9,7 +9,7 @@ use super::super::layout;
 use super::super::listing;
 use super::super::msg::Effect;
 use super::super::theme::Theme;
-use super::{changes, keys};
+use super::{changes, keys, questions};
 use crate::action::fleet_api::sort;
 use crate::model::{Action, Error, GroupNoun, InstanceId};
 
@@ -115,6 +115,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
             });
             return vec![Effect::Mouse(app.mouse)];
         }
+        "question" => questions::open_first(app),
         "theme" => theme(app, arg),
         "repaint" => return vec![Effect::Repaint],
         "suspend" => return vec![Effect::Suspend],

@@ -4,6 +4,7 @@ mod changes;
 mod front;
 mod keys;
 mod overlays;
+mod questions;
 mod replies;
 
 pub use replies::outcome as outcome_line;
@@ -47,6 +48,14 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Msg::Question(number, prompt) => {
+            questions::put(app, number, prompt);
+            Vec::new()
+        }
+        Msg::Withdrawn(number) => {
+            questions::withdrawn(app, number);
+            Vec::new()
+        }
         Msg::Notice(text, bad) => {
             app.notice = Some(Notice {
                 text,
@@ -56,6 +65,7 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
     };
+    questions::open_when_free(app);
     effects.extend(follow_up(app));
     effects
 }
@@ -139,10 +149,8 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
 
 fn drawn(app: &mut App) {
     let ms = app.ms;
-    match app.overlays.last_mut() {
-        Some(Overlay::Dialog(dialog)) => dialog.guard.drawn(ms),
-        Some(Overlay::Quit(dialog)) => dialog.guard.drawn(ms),
-        _ => {}
+    if let Some(guard) = app.overlays.last_mut().and_then(Overlay::guard_mut) {
+        guard.drawn(ms);
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, front, keys};
+use super::{changes, front, keys, questions};
 use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::grammar::{self, ParseFailure};
 use crate::model::FieldKind;
@@ -23,12 +23,17 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Some(Overlay::Filter(..)) => filter(app, key),
         Some(Overlay::Help(_)) => help(app, key),
         Some(Overlay::Actions(_)) => actions(app, key),
+        Some(Overlay::Question(_)) => questions::key(app, key),
         None => Vec::new(),
     }
 }
 
 /// Ctrl-C: clears what is typed, then closes.
 pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
+    if let Some(Overlay::Question(_)) = app.overlays.last() {
+        questions::interrupt(app);
+        return Vec::new();
+    }
     let cleared = match app.overlays.last_mut() {
         Some(Overlay::Command(command)) => clear(&mut command.line),
         Some(Overlay::Filter(line, _)) => clear(line),
@@ -74,6 +79,7 @@ pub(super) fn paste(app: &mut App, text: &str) {
                 dialog.typed.insert(text);
             }
         }
+        Some(Overlay::Question(_)) => questions::paste(app, text),
         _ => app.say("there is nothing to paste into here"),
     }
 }

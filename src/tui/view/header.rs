@@ -98,6 +98,12 @@ fn tab(canvas: &mut Canvas, x: u16, room: u16, text: &str, chosen: bool, role: R
 
 fn right_side(app: &App) -> Vec<(String, Role)> {
     let mut out = Vec::new();
+    // First, since somebody waits for it.
+    match app.questions.len() {
+        0 => {}
+        1 => out.push((" ? 1 question".to_owned(), Role::Accent)),
+        n => out.push((format!(" ? {n} questions"), Role::Accent)),
+    }
     let problems = super::super::listing::problem_count(app);
     if problems > 0 {
         out.push((format!(" !{problems}"), Role::Warn));

@@ -9,6 +9,7 @@ mod help;
 mod inventory;
 mod list;
 mod popup;
+mod question;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -49,6 +50,7 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Command(command)) => popup::palette(app, command, &mut canvas),
         Some(Overlay::Help(scroll)) => help::draw(app, *scroll, &mut canvas),
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
+        Some(Overlay::Question(question)) => cursor = question::draw(app, question, &mut canvas),
         Some(Overlay::Filter(..)) | None => {}
     }
     cursor
