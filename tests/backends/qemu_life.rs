@@ -210,6 +210,91 @@ async fn whole_life(firmware: Firmware) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_present_is_kept_on_a_restore_and_disks_on_a_delete() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let family = Snapshots(lab.ctx.clone());
+    let mut wanted = request("web", copy_of(&image), Firmware::Bios);
+    wanted.start = true;
+    lab.make(wanted).await.unwrap();
+    let running = lab.instance("web", State::Running);
+    let stopped = lab.instance("web", State::Stopped);
+    let at = lab.login("web", 0).await;
+    let (_, at) = lab.shell("web", "echo one > /data/state; sync", at).await;
+    lab.change(&family, &running, take("first", true))
+        .await
+        .unwrap();
+    lab.shell("web", "echo two > /data/state; sync", at).await;
+    let log = |lab: &Lab| {
+        let vm = lab.ctx.store.load("web").unwrap();
+        let file = lab.ctx.paths(&vm.uuid).unwrap().serial_log;
+        usize::try_from(fs::metadata(file).unwrap().len()).unwrap()
+    };
+    let back = SnapshotRequest::Restore {
+        name: "first".into(),
+        stop: true,
+        start: true,
+        keep_present: Some("kept".into()),
+    };
+    let prepared = lab.prepare(&family, &running, back.clone()).await;
+    assert!(prepared.losses.is_empty(), "{:?}", prepared.losses);
+    lab.change(&family, &running, back).await.unwrap();
+    let (said, _) = lab.shell("web", "cat /data/state", log(&lab)).await;
+    assert!(said.contains("\none"), "{said}");
+    let kinds: Vec<_> = list(&lab, "web")
+        .await
+        .into_iter()
+        .map(|s| (s.name, s.consistency, s.parent, s.current))
+        .collect();
+    let memory = Some(Consistency::Memory);
+    assert!(
+        kinds.contains(&("kept".into(), memory, Some("first".into()), false)),
+        "{kinds:?}"
+    );
+    assert!(
+        kinds.contains(&("first".into(), memory, None, true)),
+        "{kinds:?}"
+    );
+    // And forward again, to what was kept.
+    lab.change(&family, &running, restore("kept", true, true))
+        .await
+        .unwrap();
+    let (said, _) = lab.shell("web", "cat /data/state", log(&lab)).await;
+    assert!(said.contains("\ntwo"), "{said}");
+    // Without --start it stays off.
+    lab.change(&family, &running, restore("first", true, false))
+        .await
+        .unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    assert!(process::connect(&lab.ctx, &vm).await.unwrap().is_none());
+
+    let disk = vm.disks[0].path.clone();
+    let remove = Remove(lab.ctx.clone());
+    let keep = RemoveRequest {
+        keep_disks: true,
+        force: false,
+    };
+    let prepared = lab.prepare(&remove, &stopped, keep).await;
+    assert!(prepared.losses.is_empty(), "{:?}", prepared.losses);
+    let kept = format!("{:?}", prepared.notes);
+    assert!(kept.contains("--keep-disks"), "{kept}");
+    remove.run(&task(&stopped.id), prepared).await.unwrap();
+    assert!(lab.ctx.store.list().unwrap().is_empty());
+    assert!(qemu_img(&["snapshot", "-l", disk.to_str().unwrap()]).contains("kept"));
+    let taken = lab
+        .make(request("web", DiskSource::Blank, Firmware::Bios))
+        .await
+        .unwrap_err();
+    assert!(
+        taken.message.contains("were kept in") && taken.remedy.is_some(),
+        "{taken}"
+    );
+    // What was kept makes a VM again.
+    let other = request("again", copy_of(&disk), Firmware::Bios);
+    lab.make(other).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whole_life_with_bios() {
     whole_life(Firmware::Bios).await;
 }

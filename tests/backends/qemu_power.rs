@@ -394,6 +394,62 @@ async fn a_guest_that_does_not_react_is_never_killed_unasked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stop_and_a_restart_can_be_cancelled_and_say_where_they_stand() {
+    let Some(lab) = Lab::new() else { return };
+    let vm = lab.define("web", Vec::new());
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let on = lab.row("web").await;
+    let family = lab.backend.power().unwrap();
+    const COLD: PowerRequest = PowerRequest::Restart(RestartMode::Cold);
+    // Before anything was asked.
+    for request in [STOP, COLD] {
+        let prepared = plan(family, &on, request).await;
+        let cx = task(&on, BOOT);
+        cx.cancel.cancel();
+        let error = family.run(&cx, prepared).await.unwrap_err();
+        assert_eq!(error.message, "cancelled");
+    }
+    // While the guest is waited for: it has not booted and hears nothing.
+    for request in [STOP, COLD] {
+        let prepared = plan(family, &on, request).await;
+        let cx = task(&on, BOOT);
+        let later = cx.cancel.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            later.cancel();
+        });
+        let error = family.run(&cx, prepared).await.unwrap_err();
+        assert!(
+            error.message.contains("cancelled; local/web was asked") && error.remedy.is_some(),
+            "{error:?}"
+        );
+        assert_eq!(lab.row("web").await.state, State::Running);
+    }
+    // After the guest went down: it is not started again.
+    lab.booted(&vm, 1).await;
+    let log = lab.ctx.paths(&vm.uuid).unwrap().serial_log;
+    let prepared = plan(family, &on, COLD).await;
+    let cx = task(&on, BOOT);
+    let later = cx.cancel.clone();
+    let ends = tokio::spawn(async move {
+        loop {
+            let text = std::fs::read(&log).unwrap_or_default();
+            if String::from_utf8_lossy(&text).contains("lab-guest: poweroff") {
+                return later.cancel();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let error = family.run(&cx, prepared).await.unwrap_err();
+    assert!(error.message.contains("cancelled; local/web"), "{error:?}");
+    assert!(error.remedy.is_some());
+    ends.await.unwrap();
+    lab.until("web", State::Stopped, READ).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(lab.row("web").await.state, State::Stopped);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn two_corrals_never_start_two_processes() {
     let Some(lab) = Lab::new() else { return };
     let vm = lab.define("one", Vec::new());

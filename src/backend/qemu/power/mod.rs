@@ -116,6 +116,13 @@ impl Changes<PowerRequest> for Power {
                 drop(lock);
                 if seen.live.is_active() {
                     self.stop(cx, &seen, None).await?;
+                    if cx.cancel.is_cancelled() {
+                        let id = &seen.id;
+                        return Err(Error::refused(format!(
+                            "cancelled; {id} is off and was not started again"
+                        ))
+                        .remedy(format!("Start it: corral start {id}")));
+                    }
                 }
                 let _lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
                 let again = Seen::now(ctx, &plan.id, process::MONITOR).await?;

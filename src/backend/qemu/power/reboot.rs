@@ -24,6 +24,7 @@ impl Power {
         let since = jiff::Timestamp::now();
         // Whoever holds the event socket writes the journal; without one we hold it ourselves.
         let mut own = events::follow(ctx, &seen.vm).await?;
+        cx.checkpoint()?;
         cx.step(format!("Ask the guest agent of {} to reboot", seen.id));
         {
             let _lock = locks::agent(ctx, &seen.vm.uuid).await?;
@@ -52,7 +53,13 @@ impl Power {
             if seen_reset {
                 return Ok(Outcome::changed(format!("{} reboots", seen.id)));
             }
-            cx.checkpoint()?;
+            if cx.cancel.is_cancelled() {
+                return Err(Error::refused(format!(
+                    "too late to cancel: the guest of {} was asked to reboot and will",
+                    seen.id
+                ))
+                .remedy(format!("See what it does: corral info {}", seen.id)));
+            }
             if Instant::now() >= until {
                 return Err(Error::timed_out(format!(
                     "{} has not rebooted; the agent took the request",

@@ -28,6 +28,7 @@ impl Power {
     ) -> Result<()> {
         let ctx = &self.0;
         let paths = ctx.paths(&seen.vm.uuid)?;
+        cx.checkpoint()?;
         cx.step(format!("Ask {} to shut down", seen.id));
         let patience = cx.timeout.unwrap_or(PATIENCE);
         let began = Instant::now();
@@ -55,7 +56,8 @@ impl Power {
                 return Err(Error::refused(format!(
                     "cancelled; {} was asked to shut down and may still do so",
                     seen.id
-                )));
+                ))
+                .remedy(format!("See what it does: corral info {}", seen.id)));
             }
             let waited = began.elapsed();
             if force_after.is_some_and(|after| waited >= after) {
