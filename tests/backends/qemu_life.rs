@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corral::backend::contract::{
-    Changes as _, CloudInit, DiskSource, Firmware, RemoveRequest, SnapshotRequest,
+    Changes as _, CloudInit, DiskSource, Firmware, PowerRequest, ReadCx, RemoveRequest,
+    SnapshotRequest,
 };
 use corral::backend::qemu::families::{Create, Remove, Snapshots};
 use corral::backend::qemu::op::{self, Change, Phase};
+use corral::backend::qemu::power::Power;
 use corral::backend::qemu::recover::recover;
 use corral::backend::qemu::{process, snapshots};
 use corral::model::{Bytes, Consistency, Snapshot, State};
@@ -713,6 +715,57 @@ async fn a_tpm_and_secure_boot_come_and_go_with_the_vm() {
     );
     remove.run(&task(&on.id), prepared).await.unwrap();
     assert!(!lab.ctx.store.dir("safe").unwrap().exists() && !paths.dir.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_starts_and_info_says_what_it_got() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("win", DiskSource::Blank, Firmware::Uefi);
+    wanted.disk_size = Some(Bytes::mib(64));
+    wanted.os = Some("windows".into());
+    lab.make(wanted).await.unwrap();
+    let on = lab.instance("win", State::Stopped);
+    let power = Power(lab.ctx.clone());
+    let prepared = lab.prepare(&power, &on, PowerRequest::Start).await;
+    let native = prepared.steps[0].native.clone();
+    assert!(native.contains("-rtc base=localtime"), "{native}");
+    // Where hints cannot be given the plan says why, and they are not given.
+    assert_eq!(
+        native.contains("hv_relaxed"),
+        !format!("{:?}", prepared.notes).contains("Hyper-V hints"),
+        "{prepared:?}"
+    );
+    power.run(&task(&on.id), prepared).await.unwrap();
+    let cx = ReadCx::quiet(std::time::Duration::from_secs(30));
+    let detail = lab.backend().detail(&cx, &on.id).await.unwrap();
+    assert_eq!(detail.instance.state, State::Running);
+    let hints = detail
+        .facts
+        .iter()
+        .find(|(name, _)| name == "Windows hints");
+    assert!(!hints.unwrap().1.is_empty());
+    lab.power_off("win").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secure_boot_refuses_what_nobody_signed() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let mut wanted = request("safe", copy_of(&image), Firmware::Uefi);
+    (wanted.secure_boot, wanted.start) = (true, true);
+    lab.make(wanted).await.unwrap();
+    let id = lab.ctx.id("safe");
+    let cx = ReadCx::quiet(std::time::Duration::from_secs(30));
+    let detail = lab.backend().detail(&cx, &id).await.unwrap();
+    assert_eq!(detail.firmware.as_deref(), Some("uefi"));
+    let said = ("Secure Boot".to_owned(), "on".to_owned());
+    assert!(detail.facts.contains(&said), "{:?}", detail.facts);
+    // The lab's loader is not signed; without Secure Boot it boots (`whole_life_with_uefi`).
+    lab.serial("safe", "Access Denied", 0).await;
+    lab.power_off("safe").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

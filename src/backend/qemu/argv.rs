@@ -290,10 +290,14 @@ mod tests {
     use super::*;
 
     fn line(change: impl Fn(&mut Definition)) -> Result<String> {
+        line_with(&Accel::tcg("test"), change)
+    }
+
+    fn line_with(accel: &Accel, change: impl Fn(&mut Definition)) -> Result<String> {
         let mut vm = sample("a,b", Path::new("/d/a,b"));
         change(&mut vm);
         let paths = context(Path::new("/s")).paths(&vm.uuid)?;
-        build(&vm, &paths, &Accel::tcg("test")).map(|args| args.join(" "))
+        build(&vm, &paths, accel).map(|args| args.join(" "))
     }
 
     #[test]
@@ -319,6 +323,48 @@ mod tests {
         })
         .unwrap();
         assert!(text.contains("hostfwd=tcp:127.0.0.1:2201-:22"), "{text}");
+    }
+
+    #[test]
+    fn windows_gets_its_clock_a_pointer_and_hints() {
+        let windows = |vm: &mut Definition| {
+            vm.os = Some("windows".into());
+            vm.cpu_model = "host".into();
+        };
+        let mut kvm = Accel::tcg("test");
+        kvm.kvm = true;
+        kvm.hints = Some("hv_relaxed,hv_time".into());
+        let text = line_with(&kvm, windows).unwrap();
+        for word in [
+            "accel=kvm -cpu host,hv_relaxed,hv_time -smp",
+            "-rtc base=localtime",
+            "usb-tablet",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        assert!(line(windows).unwrap().contains("-cpu qemu64 -smp"));
+        assert!(line(|_| ()).unwrap().contains("-rtc base=utc"));
+    }
+
+    #[test]
+    fn secure_boot_keeps_the_variables_from_the_guest() {
+        let text = line(|vm| {
+            vm.firmware = crate::backend::qemu::definition::FirmwareDef {
+                kind: FirmwareKind::Uefi,
+                code: Some("/fw/secboot.fd".into()),
+                code_format: None,
+                vars: Some("/d/v.qcow2".into()),
+                secure_boot: true,
+            };
+        })
+        .unwrap();
+        for word in [
+            "pflash0=eficode,pflash1=efivars,smm=on",
+            "driver=cfi.pflash01,property=secure,value=on",
+            "\"filename\":\"/fw/secboot.fd\"",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
     }
 
     #[test]

@@ -184,6 +184,9 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
             "Acceleration".to_owned(),
             format!("{word}: {}", launch.accel.why),
         ));
+        if let Some(hints) = launch.accel.hints.or(launch.accel.hintless) {
+            facts.push(("Windows hints".to_owned(), hints));
+        }
         if launch.definition != Store::hash(&vm) {
             pending.push(format!(
                 "the definition was changed since the start: corral restart --cold {id}"
