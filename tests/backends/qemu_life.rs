@@ -270,6 +270,20 @@ async fn the_present_is_kept_on_a_restore_and_disks_on_a_delete() {
     let vm = lab.ctx.store.load("web").unwrap();
     assert!(process::connect(&lab.ctx, &vm).await.unwrap().is_none());
 
+    let told = lab.backend();
+    let told = told.events().unwrap();
+    let cx = ReadCx::quiet(std::time::Duration::from_secs(30));
+    let told = told.recorded(&cx, Some(&stopped.id)).await.unwrap();
+    let told: Vec<String> = told.into_iter().map(|e| e.message).collect();
+    for text in [
+        "created",
+        "started",
+        "snapshot kept taken",
+        "its disks are at first",
+    ] {
+        assert!(told.iter().any(|told| told == text), "{text} in {told:?}");
+    }
+
     let disk = vm.disks[0].path.clone();
     let remove = Remove(lab.ctx.clone());
     let keep = RemoveRequest {

@@ -585,10 +585,91 @@ async fn what_others_do_is_seen_as_it_happens() {
         assert!(Instant::now() < until, "no STOP in {told:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
+    // The one that does not hold the event socket is told all the same, and only what is new.
+    for watch in [&mut first, &mut second] {
+        let told = events_until(watch, "STOP").await;
+        assert_eq!(told.iter().filter(|kind| *kind == "STOP").count(), 1);
+    }
     signal(&lab.pid(&vm).to_string(), "-KILL");
     for watch in [&mut first, &mut second] {
         wait_for(watch, State::Crashed).await;
     }
+}
+
+/// The kinds of the events that come, up to the one that is waited for.
+async fn events_until(
+    watch: &mut futures::stream::BoxStream<'static, Result<Change>>,
+    last: &str,
+) -> Vec<String> {
+    let mut kinds = Vec::new();
+    let seen = async {
+        while let Some(change) = watch.next().await {
+            if let Change::Event(event) = change.unwrap() {
+                kinds.push(event.kind);
+                if kinds.last().is_some_and(|kind| kind == last) {
+                    return;
+                }
+            }
+        }
+        panic!("the watch ended");
+    };
+    tokio::time::timeout(READ * 2, seen).await.unwrap();
+    kinds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_shot_commands_do_and_see_is_recorded() {
+    let Some(lab) = Lab::new() else { return };
+    let vm = lab.define("web", Vec::new());
+    let kinds = async || -> Vec<String> {
+        let events = lab.backend.events().unwrap();
+        let id = lab.ctx.id("web");
+        let told = events.recorded(&ReadCx::quiet(READ), Some(&id)).await;
+        let mut told: Vec<_> = told.unwrap().into_iter().map(|event| event.kind).collect();
+        // A firmware that is disturbed in its first moments resets once more by itself.
+        told.dedup();
+        told
+    };
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    assert_eq!(kinds().await, ["STARTED"]);
+    lab.pause("web", PauseRequest::Pause).await.unwrap();
+    lab.pause("web", PauseRequest::Resume).await.unwrap();
+    lab.power("web", PowerRequest::Restart(RestartMode::Force))
+        .await
+        .unwrap();
+    assert_eq!(kinds().await, ["STARTED", "STOP", "RESUME", "RESET"]);
+    lab.power("web", FORCE).await.unwrap();
+    assert_eq!(kinds().await[4..], ["SHUTDOWN"]);
+    lab.row("web").await;
+    assert_eq!(kinds().await.len(), 5, "its end is told once");
+    // The guest goes down by itself while nobody looks.
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    lab.booted(&vm, 1).await;
+    let pid = lab.pid(&vm).to_string();
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    {
+        let mut qmp = corral::backend::qemu::process::connect(&lab.ctx, &vm)
+            .await
+            .unwrap()
+            .unwrap();
+        let asked = qmp.execute("system_powerdown", serde_json::Value::Null, READ);
+        asked.await.unwrap();
+    }
+    let until = Instant::now() + BOOT;
+    while paths.pid.exists() || Path::new("/proc").join(&pid).join("exe").exists() {
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(kinds().await[5..], ["STARTED"]);
+    for _ in 0..2 {
+        assert_eq!(lab.row("web").await.state, State::Stopped);
+    }
+    assert_eq!(kinds().await[5..], ["STARTED", "ENDED"]);
+    // And once it is killed by someone.
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    signal(&lab.pid(&vm).to_string(), "-KILL");
+    lab.until("web", State::Crashed, READ).await;
+    assert_eq!(kinds().await[7..], ["STARTED", "ENDED"]);
 }
 
 async fn wait_for(watch: &mut futures::stream::BoxStream<'static, Result<Change>>, state: State) {

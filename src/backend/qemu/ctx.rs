@@ -101,6 +101,8 @@ pub struct Paths {
     pub launch: PathBuf,
     /// Events that were seen.
     pub journal: PathBuf,
+    /// It was started, and its end has not been told yet.
+    pub alive: PathBuf,
 }
 
 impl Paths {
@@ -128,6 +130,7 @@ impl Paths {
             log: at("qemu.log"),
             launch: at("launch.json"),
             journal: at("events.jsonl"),
+            alive: at("alive.mark"),
             dir,
         })
     }

@@ -9,13 +9,13 @@ use super::create::{self, Making, Pinned};
 use super::ctx::Ctx;
 use super::remove::{self, Removing};
 use super::snapshots::{self, Snapping};
-use super::{accel, live, locks, ports, process};
+use super::{accel, events, live, locks, ports, process};
 use crate::backend::contract::{
     Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
 };
 use crate::link::child::{Cmd, run};
 use crate::link::ports::is_free;
-use crate::model::{Error, ErrorKind, Instance, Outcome, Result, State, shown};
+use crate::model::{Error, ErrorKind, EventLevel, Instance, Outcome, Result, State, shown};
 
 /// QEMU lists its machines within milliseconds; a loaded machine needs longer.
 const ASK: Duration = Duration::from_secs(10);
@@ -47,6 +47,13 @@ impl Changes<CreateRequest> for Create {
         let making: Making = prepared.take()?;
         create::build(ctx, cx, &making, &prepared.token).await?;
         let name = &making.definition.name;
+        events::say(
+            ctx,
+            &making.definition,
+            EventLevel::Info,
+            "CREATED",
+            "created",
+        );
         let mut outcome = Outcome::changed(format!("{} is made", shown(name)));
         outcome.id = Some(ctx.id(name));
         if making.start {

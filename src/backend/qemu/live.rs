@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::accel::boot_id;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
+use super::events;
 use super::process::{self, Launch};
 use crate::link::qmp::{Qmp, is_listening};
 use crate::link::signal;
-use crate::model::{ErrorKind, State, shown};
+use crate::model::{ErrorKind, EventLevel, State, shown};
 
 /// One look at a VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +55,9 @@ pub async fn look(ctx: &Ctx, vm: &Definition, limit: Duration) -> Live {
     match process::connect_within(ctx, vm, limit).await {
         Ok(Some(mut qmp)) => {
             let left = limit.saturating_sub(started.elapsed());
-            ask(&mut qmp, left, &paths, vm).await
+            ask(ctx, &mut qmp, left, &paths, vm).await
         }
-        Ok(None) => absent(&paths, vm),
+        Ok(None) => absent(ctx, &paths, vm).await,
         Err(error) => {
             let mut live = Live::new(State::Unknown, Some(error.message));
             live.pid = process::owner(&paths, vm);
@@ -65,18 +66,20 @@ pub async fn look(ctx: &Ctx, vm: &Definition, limit: Duration) -> Live {
                 && !is_listening(&paths.qmp).await
             {
                 // It ended while it was asked.
-                return absent(&paths, vm);
+                return absent(ctx, &paths, vm).await;
             }
             live
         }
     }
 }
 
-async fn ask(qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Definition) -> Live {
+async fn ask(ctx: &Ctx, qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Definition) -> Live {
     let pid = qmp.peer_pid().or_else(|| process::owner(paths, vm));
     let status = match qmp.execute("query-status", Value::Null, limit).await {
         Ok(status) => status,
-        Err(error) if error.kind == ErrorKind::Unreachable => return absent(paths, vm),
+        Err(error) if error.kind == ErrorKind::Unreachable => {
+            return absent(ctx, paths, vm).await;
+        }
         Err(error) => {
             let mut live = Live::new(State::Unknown, Some(error.message));
             live.pid = pid;
@@ -163,9 +166,23 @@ fn failed_disk(blocks: &Value) -> Option<String> {
     })
 }
 
-/// No monitor: QEMU removes its pidfile when it ends by itself, so one that stays tells of a
-/// process that did not.
-fn absent(paths: &Paths, vm: &Definition) -> Live {
+/// No monitor: it is off, which is told if nobody saw it go.
+async fn absent(ctx: &Ctx, paths: &Paths, vm: &Definition) -> Live {
+    let live = ended(paths, vm);
+    let level = match live.state {
+        State::Stopped => EventLevel::Info,
+        State::Crashed => EventLevel::Error,
+        _ => return live,
+    };
+    let why = live.reason.as_deref();
+    let message = why.unwrap_or("found off: it ended while no corral watched");
+    events::see_end(ctx, vm, level, message).await;
+    live
+}
+
+/// QEMU removes its pidfile when it ends by itself, so one that stays tells of a process that did
+/// not.
+fn ended(paths: &Paths, vm: &Definition) -> Live {
     if let Some(pid) = process::owner(paths, vm) {
         let mut live = Live::new(
             State::Unknown,

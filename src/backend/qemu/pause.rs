@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use super::change::Seen;
 use super::ctx::Ctx;
 use super::power::command;
-use super::{locks, process};
+use super::{events, locks, process};
 use crate::backend::contract::{Changes, PauseRequest, Prepared, ReadCx, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
 
@@ -81,7 +81,10 @@ impl Changes<PauseRequest> for Pause {
             PauseRequest::Resume => ("cont", State::Running, "Resume"),
         };
         cx.step(format!("{title} {}", seen.id));
-        command(ctx, &seen, word).await?;
+        let watch = events::during(ctx, &seen.vm).await;
+        let answer = command(ctx, &seen, word).await;
+        watch.end().await;
+        answer?;
         // QEMU may fall back at once: a disk that is still full halts the guest again.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let after = Seen::now(ctx, &plan.id, process::MONITOR).await?;

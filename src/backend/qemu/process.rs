@@ -12,11 +12,11 @@ use super::accel::{self, Accel};
 use super::argv;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
-use super::{locks, ports, tpm};
+use super::{events, locks, ports, tpm};
 use crate::link::child::{Cmd, run};
 use crate::link::qmp::Qmp;
 use crate::link::{files, signal};
-use crate::model::{Error, ErrorKind, Result};
+use crate::model::{Error, ErrorKind, EventLevel, Result};
 
 /// A monitor answers within milliseconds; a loaded machine within a second or two.
 pub const MONITOR: Duration = Duration::from_secs(5);
@@ -94,7 +94,11 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
     let bytes = serde_json::to_vec(&launch).unwrap_or_default();
     files::write_atomically(&paths.launch, &bytes)?;
     match connect(ctx, vm).await? {
-        Some(_) => Ok(launch),
+        Some(_) => {
+            let _ = std::fs::write(&paths.alive, "");
+            events::say(ctx, vm, EventLevel::Info, "STARTED", "started");
+            Ok(launch)
+        }
         None => Err(failed(&called, &paths, "it ended right after its start")),
     }
 }

@@ -1,5 +1,5 @@
 //! Changes as they happen: folders are watched for definitions and processes that come and go,
-//! monitors for events. Where another corral reads the events, a poll stands in.
+//! monitors for events. Where another corral reads a monitor, what it writes down is read.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::definition::Definition;
 use super::{events, inventory};
 use crate::backend::contract::{Change, ReadCx};
 use crate::link::files;
-use crate::model::{Event, Result};
+use crate::model::Result;
 
 /// Between two looks when nothing was reported; the user's own interval goes before.
 const POLL: u64 = 10;
@@ -29,7 +29,6 @@ const WAITING: usize = 64;
 /// What wakes the loop.
 enum Wake {
     Files,
-    Event(Box<Event>),
     Closed(uuid::Uuid),
 }
 
@@ -66,9 +65,15 @@ async fn run(ctx: Arc<Ctx>, out: mpsc::Sender<Result<Change>>) {
         }
     }
     let pause = Duration::from_secs(ctx.spec.interval.unwrap_or(POLL).max(1));
+    let mut tail = events::Tail::new(&ctx);
     let mut followed: HashSet<uuid::Uuid> = HashSet::new();
     let mut followers = JoinSet::new();
     loop {
+        for event in tail.news(&ctx) {
+            if out.send(Ok(Change::Event(event))).await.is_err() {
+                return;
+            }
+        }
         let answer = inventory::all(&ctx, &ReadCx::quiet(LOOK)).await;
         if out.send(answer.map(Change::Reset)).await.is_err() {
             return;
@@ -79,31 +84,13 @@ async fn run(ctx: Arc<Ctx>, out: mpsc::Sender<Result<Change>>) {
             continue;
         };
         let Some(first) = first else { return };
-        if !digest(first, &mut followed, &out).await {
-            return;
-        }
         tokio::time::sleep(SETTLE).await;
-        while let Ok(next) = woken.try_recv() {
-            if !digest(next, &mut followed, &out).await {
-                return;
+        let rest = std::iter::from_fn(|| woken.try_recv().ok());
+        for wake in std::iter::once(first).chain(rest) {
+            if let Wake::Closed(uuid) = wake {
+                followed.remove(&uuid);
             }
         }
-    }
-}
-
-/// Passes an event on; false when nobody listens any more.
-async fn digest(
-    wake: Wake,
-    followed: &mut HashSet<uuid::Uuid>,
-    out: &mpsc::Sender<Result<Change>>,
-) -> bool {
-    match wake {
-        Wake::Files => true,
-        Wake::Closed(uuid) => {
-            followed.remove(&uuid);
-            true
-        }
-        Wake::Event(event) => out.send(Ok(Change::Event(*event))).await.is_ok(),
     }
 }
 
@@ -135,7 +122,13 @@ fn is_telling(path: &std::path::Path) -> bool {
     let Some(name) = name else { return true };
     matches!(
         name,
-        "vm.toml" | "pid" | "launch.json" | "op.json" | "qmp.sock" | "snapshots.toml"
+        "vm.toml"
+            | "pid"
+            | "launch.json"
+            | "op.json"
+            | "qmp.sock"
+            | "snapshots.toml"
+            | "events.jsonl"
     ) || !name.contains('.')
 }
 
@@ -163,9 +156,8 @@ async fn follow(ctx: Arc<Ctx>, vm: Definition, wake: mpsc::Sender<Wake>) {
         while let Ok(event) = qmp.next_event().await {
             if let Some(event) = events::translate(&ctx, &vm, &event) {
                 events::record(&paths, &event);
-                if wake.send(Wake::Event(Box::new(event))).await.is_err() {
-                    return;
-                }
+                // A full queue already means "look again".
+                let _ = wake.try_send(Wake::Files);
             }
         }
     } else {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::change::Seen;
 use super::ctx::Ctx;
-use super::{locks, process};
+use super::{events, locks, process};
 use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
 use plan::{cold_plan, force_plan, reset_plan, start_plan, stop_plan};
@@ -87,35 +87,51 @@ impl Changes<PowerRequest> for Power {
             return Ok(Outcome::unchanged(format!("{} runs already", plan.id)));
         }
         seen.still(&prepared.token)?;
+        let watch = events::during(ctx, &seen.vm).await;
+        let done = self.act(cx, plan, &seen, lock).await;
+        watch.end().await;
+        done
+    }
+}
+
+impl Power {
+    async fn act(
+        &self,
+        cx: &TaskCx,
+        plan: Plan,
+        seen: &Seen,
+        lock: locks::Lock,
+    ) -> Result<Outcome> {
+        let ctx = &self.0;
         match plan.request {
-            PowerRequest::Start => self.start(cx, &seen).await,
+            PowerRequest::Start => self.start(cx, seen).await,
             PowerRequest::Stop { force: true, .. } => {
                 cx.step(format!("Power off {}", seen.id));
-                self.off(cx, &seen).await?;
+                self.off(cx, seen).await?;
                 Ok(Outcome::changed(format!("{} is off", seen.id)))
             }
             PowerRequest::Stop { force_after, .. } => {
                 // Not held while waiting: a `stop --force` from elsewhere must get through.
                 drop(lock);
-                self.stop(cx, &seen, force_after).await?;
+                self.stop(cx, seen, force_after).await?;
                 Ok(Outcome::changed(format!("{} is off", seen.id)))
             }
             PowerRequest::Restart(RestartMode::Force) => {
                 cx.step(format!("Reset {}", seen.id));
-                command(ctx, &seen, "system_reset").await?;
+                command(ctx, seen, "system_reset").await?;
                 if seen.live.state == State::Paused {
-                    command(ctx, &seen, "cont").await?;
+                    command(ctx, seen, "cont").await?;
                 }
                 Ok(Outcome::changed(format!("{} was reset", seen.id)))
             }
             PowerRequest::Restart(RestartMode::Guest) if plan.agent => {
                 drop(lock);
-                self.reboot(cx, &seen).await
+                self.reboot(cx, seen).await
             }
             PowerRequest::Restart(_) => {
                 drop(lock);
                 if seen.live.is_active() {
-                    self.stop(cx, &seen, None).await?;
+                    self.stop(cx, seen, None).await?;
                     if cx.cancel.is_cancelled() {
                         let id = &seen.id;
                         return Err(Error::refused(format!(
@@ -124,7 +140,7 @@ impl Changes<PowerRequest> for Power {
                         .remedy(format!("Start it: corral start {id}")));
                     }
                 }
-                let _lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
+                let _lock = locks::vm(ctx, &seen.vm.uuid, &seen.vm.name).await?;
                 let again = Seen::now(ctx, &plan.id, process::MONITOR).await?;
                 if again.vm.uuid != seen.vm.uuid {
                     return Err(Error::conflict(format!(
@@ -136,9 +152,7 @@ impl Changes<PowerRequest> for Power {
             }
         }
     }
-}
 
-impl Power {
     async fn start(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
         cx.checkpoint()?;
         cx.step(format!("Start {}", seen.id));

@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use super::super::change::Seen;
 use super::super::ctx::Paths;
 use super::super::definition::Definition;
-use super::super::process;
+use super::super::{events, process};
 use super::{PATIENCE, Power, command};
 use crate::backend::contract::TaskCx;
 use crate::link::signal;
-use crate::model::{Error, ErrorKind, Result, print_duration};
+use crate::model::{Error, ErrorKind, EventLevel, Result, print_duration};
 
 /// A guest that has not booted loses the request: it is sent again this often.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -84,6 +84,7 @@ impl Power {
         let ctx = &self.0;
         let paths = ctx.paths(&seen.vm.uuid)?;
         let pid = seen.live.pid.or_else(|| process::owner(&paths, &seen.vm));
+        let mut killed = false;
         match command(ctx, seen, "quit").await {
             // It may be gone before it has answered.
             Ok(_) => {}
@@ -95,17 +96,18 @@ impl Power {
                     error.message
                 ));
                 kill(&paths, &seen.vm, pid)?;
+                killed = true;
             }
         }
         if process::ended(&paths, &seen.vm, pid, QUIT).await {
-            settle(&paths);
+            self.settle(&paths, seen, killed);
             return Ok(());
         }
         if let Some(pid) = pid {
             cx.log(format!("process {pid} did not quit and is killed"));
             kill(&paths, &seen.vm, pid)?;
             if process::ended(&paths, &seen.vm, Some(pid), QUIT).await {
-                settle(&paths);
+                self.settle(&paths, seen, true);
                 return Ok(());
             }
         }
@@ -114,6 +116,16 @@ impl Power {
             seen.id
         )))
     }
+
+    /// A process that was killed on purpose is no crash, and has no last word of its own.
+    fn settle(&self, paths: &Paths, seen: &Seen, killed: bool) {
+        let _ = std::fs::remove_file(&paths.pid);
+        if killed {
+            let _ = std::fs::remove_file(&paths.alive);
+            let text = "killed: its monitor did not answer";
+            events::say(&self.0, &seen.vm, EventLevel::Warn, "KILLED", text);
+        }
+    }
 }
 
 fn kill(paths: &Paths, vm: &Definition, pid: u32) -> Result<()> {
@@ -121,9 +133,4 @@ fn kill(paths: &Paths, vm: &Definition, pid: u32) -> Result<()> {
         Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
         other => other,
     }
-}
-
-/// A process that was killed on purpose is no crash.
-fn settle(paths: &Paths) {
-    let _ = std::fs::remove_file(&paths.pid);
 }

@@ -8,13 +8,13 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::op::{self, Change, Journal, Phase};
 use super::super::store::Store;
-use super::super::{locks, process};
+use super::super::{events, locks, process};
 use super::inside::{self, Node, Reach};
 use super::record::Records;
 use super::{Snapping, token};
 use crate::backend::contract::{SnapshotRequest, TaskCx};
 use crate::link::qmp::Qmp;
-use crate::model::{Consistency, Error, Outcome, Result, shown};
+use crate::model::{Consistency, Error, EventLevel, Outcome, Result, shown};
 
 /// Until a QEMU that was told to quit is gone: it flushes its images first.
 const QUIT: Duration = Duration::from_secs(60);
@@ -25,7 +25,9 @@ const QUIT: Duration = Duration::from_secs(60);
 /// `Conflict` when the VM is not as it was when the plan was made.
 pub async fn run(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> Result<Outcome> {
     let dir = ctx.store.dir(&snapping.definition.name)?;
+    let watch = events::during(ctx, &snapping.definition).await;
     let done = change(ctx, cx, snapping, planned).await;
+    watch.end().await;
     done.map_err(|error| op::remedied(&dir, error))
 }
 
@@ -74,6 +76,12 @@ async fn change(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> R
             journal.phase(Phase::Recording)?;
             forget(ctx, &vm, name)?;
             journal.finish()?;
+            told(
+                ctx,
+                &vm,
+                "SNAPSHOT_DELETED",
+                format!("snapshot {} deleted", shown(name)),
+            );
             Ok(Outcome::changed(format!(
                 "snapshot {} deleted",
                 shown(name)
@@ -145,6 +153,12 @@ async fn take(
     journal.phase(Phase::Recording)?;
     let consistency = noted(&dir, &reach.list(nodes).await?, name, Some(how), note)?;
     journal.finish()?;
+    told(
+        ctx,
+        vm,
+        "SNAPSHOT_CREATED",
+        format!("snapshot {} taken", shown(name)),
+    );
     Ok(consistency)
 }
 
@@ -169,6 +183,10 @@ pub(in super::super) fn noted(
     records.took(name, consistency, note);
     records.save(dir)?;
     Ok(consistency)
+}
+
+fn told(ctx: &Ctx, vm: &Definition, kind: &str, message: String) {
+    events::say(ctx, vm, EventLevel::Info, kind, message);
 }
 
 fn forget(ctx: &Ctx, vm: &Definition, name: &str) -> Result<()> {
@@ -214,6 +232,12 @@ async fn restore(
     records.current = Some(name.to_owned());
     records.save(&dir)?;
     let mut message = format!("is at {}", shown(name));
+    told(
+        ctx,
+        vm,
+        "SNAPSHOT_RESTORED",
+        format!("its disks are at {}", shown(name)),
+    );
     let started = if start {
         message.push_str(", running");
         start_at(ctx, cx, snapping, vm, name).await

@@ -1,25 +1,25 @@
-//! Events of QEMU, read by whichever corral holds the event lock and kept in the VM's journal.
+//! Events of a VM. Its journal is the one truth: whichever corral holds the event socket writes what
+//! QEMU says, each change writes what it did, and every corral reads what the journal gains.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+mod during;
+mod journal;
+
+pub use during::{During, during};
+pub use journal::{Tail, journal, record, say, see_end};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::ctx::{Ctx, Paths};
+use super::ctx::Ctx;
 use super::definition::Definition;
 use super::inventory::load;
 use super::{locks, process};
 use crate::backend::contract::{Events, ReadCx};
 use crate::link::qmp::{Qmp, QmpEvent};
 use crate::model::{ErrorKind, Event, EventLevel, InstanceId, Result, shown};
-
-/// Events that are told per VM.
-const KEPT: usize = 200;
-/// The journal is cut to its newer half beyond this.
-const JOURNAL: u64 = 256 * 1024;
 
 /// The event socket of a running VM, if it runs and no other corral reads it.
 ///
@@ -91,42 +91,6 @@ pub fn translate(ctx: &Ctx, vm: &Definition, event: &QmpEvent) -> Option<Event> 
         kind: shown(&event.name).into_owned(),
         message,
     })
-}
-
-/// Appends to the VM's journal. It is a convenience: failing to write it fails nothing else.
-pub fn record(paths: &Paths, event: &Event) {
-    let Ok(line) = serde_json::to_string(event) else {
-        return;
-    };
-    if std::fs::metadata(&paths.journal).is_ok_and(|meta| meta.len() > JOURNAL)
-        && let Ok(text) = std::fs::read_to_string(&paths.journal)
-    {
-        let lines: Vec<&str> = text.lines().collect();
-        let newer = lines[lines.len() / 2..].join("\n") + "\n";
-        let _ = crate::link::files::write_atomically(&paths.journal, newer.as_bytes());
-    }
-    let file = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&paths.journal);
-    if let Ok(mut file) = file {
-        let _ = file.write_all(format!("{line}\n").as_bytes());
-    }
-}
-
-/// What the journal holds; torn lines are skipped.
-pub fn journal(paths: &Paths) -> Vec<Event> {
-    let text = std::fs::read(&paths.journal).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let mut events: Vec<Event> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok())
-        .collect();
-    if events.len() > KEPT {
-        events.drain(..events.len() - KEPT);
-    }
-    events
 }
 
 /// The events family.
