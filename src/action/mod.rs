@@ -8,6 +8,7 @@ pub mod guard;
 mod health;
 pub mod journal;
 mod late;
+mod leftovers;
 pub mod planner;
 pub mod protect;
 pub mod questions;

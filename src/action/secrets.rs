@@ -69,7 +69,7 @@ impl Secrets {
     }
 
     fn file(&self, path: &Path) -> Result<SecretText> {
-        let path = self.at_home(path);
+        let path = at_home(&self.env.home, path);
         let name = shown(&path.display().to_string()).into_owned();
         let failed = |error: std::io::Error| unknown(format!("{name} cannot be read: {error}"));
         let facts = std::fs::metadata(&path).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Secrets {
         let program = argv.first().map_or("", String::as_str);
         let name = shown(program).into_owned();
         let found = if program.contains('/') {
-            Some(self.at_home(Path::new(program)))
+            Some(at_home(&self.env.home, Path::new(program)))
         } else {
             self.env.which(program)
         };
@@ -144,11 +144,12 @@ impl Secrets {
         ))
         .remedy("It may wait for a passphrase: unlock it first, then try again.")
     }
+}
 
-    fn at_home(&self, path: &Path) -> PathBuf {
-        path.strip_prefix("~")
-            .map_or_else(|_| path.to_owned(), |rest| self.env.home.join(rest))
-    }
+/// `~/…` below the user's home.
+pub(super) fn at_home(home: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix("~")
+        .map_or_else(|_| path.to_owned(), |rest| home.join(rest))
 }
 
 fn unknown(why: String) -> Error {

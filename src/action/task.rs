@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::leftovers::{self, Leftovers, is_held};
 use crate::link::files::write_atomically;
 use crate::model::{Error, Result, TargetState, Task, TaskState};
 
@@ -221,6 +222,16 @@ impl TaskBoard {
         }
     }
 
+    /// What killed corrals have left.
+    pub(super) fn leftovers(&self) -> Leftovers {
+        self.dir.as_deref().map(leftovers::find).unwrap_or_default()
+    }
+
+    /// Puts that in order; how much it was.
+    pub(super) fn clean(&self) -> Result<usize> {
+        self.dir.as_deref().map_or(Ok(0), leftovers::clean)
+    }
+
     /// Resolves when nothing runs.
     pub async fn idle(&self) {
         let mut published = self.published.subscribe();
@@ -313,13 +324,4 @@ fn read_all(dir: &Path) -> Vec<Task> {
         tasks.push(task);
     }
     tasks
-}
-
-fn is_held(lock: &Path) -> bool {
-    File::open(lock).is_ok_and(|file| {
-        matches!(
-            file.try_lock_shared(),
-            Err(std::fs::TryLockError::WouldBlock)
-        )
-    })
 }

@@ -1,12 +1,17 @@
-//! Checks of every context: the generic ones here, the rest by each backend itself.
+//! Checks of corral's own home and of every context: the generic ones here, the rest by each backend itself.
+
+pub mod clock;
+pub mod home;
+mod servers;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
+use jiff::Timestamp;
 
 use crate::fleet::Fleet;
-use crate::model::{Check, ContextView, Health, Scope};
+use crate::model::{Check, ContextView, Health, Scope, age};
 
 /// What was seen of one context.
 pub struct Report {
@@ -25,12 +30,14 @@ pub async fn run(fleet: &Arc<Fleet>, scope: &Scope) -> Vec<Report> {
         (scope.contexts.is_empty() || scope.contexts.contains(&c.name))
             && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == c.kind.as_str()))
     });
-    join_all(in_scope.map(|context| one(fleet, context.clone()))).await
+    join_all(in_scope.map(|context| one(fleet, context.clone(), &view.contexts))).await
 }
 
-async fn one(fleet: &Arc<Fleet>, context: ContextView) -> Report {
+async fn one(fleet: &Arc<Fleet>, context: ContextView, all: &[ContextView]) -> Report {
     let begun = Instant::now();
     let mut checks = vec![answers(&context)];
+    checks.extend(servers::twin(&context, all));
+    checks.extend(old_list(&context, Timestamp::now()));
     if let Some(member) = fleet.member(&context.name) {
         if member.spec.secret_is_literal() {
             checks.push(
@@ -55,6 +62,24 @@ async fn one(fleet: &Arc<Fleet>, context: ContextView) -> Report {
         checks,
         took: begun.elapsed(),
     }
+}
+
+/// A context that has been silent for longer than this is probably not coming back by itself.
+const LONG_SILENT: i64 = 86400;
+
+/// What is listed of a silent context is what it said last; names are resolved from it.
+fn old_list(context: &ContextView, now: Timestamp) -> Option<Check> {
+    let silent = now.duration_since(context.answered_at?).as_secs();
+    if context.health.is_ok() || silent < LONG_SILENT {
+        return None;
+    }
+    let ago = age(u64::try_from(silent).unwrap_or(0));
+    let message = format!("its list is {ago} old: names are resolved from it, no state is known");
+    let remedy = format!(
+        "Mend the connection (corral context test {}), or: corral context disable {}",
+        context.name, context.name
+    );
+    Some(Check::warn("context.cache", message).remedy(remedy))
 }
 
 /// Health only on positive evidence.
@@ -99,3 +124,6 @@ fn answers(context: &ContextView) -> Check {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

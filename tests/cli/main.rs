@@ -4,6 +4,7 @@
 
 mod changes;
 mod contexts;
+mod doctor;
 mod harness;
 mod reading;
 mod secrets;

@@ -6,13 +6,14 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 
 use super::super::engine::Engine;
+use super::super::health;
 use super::super::planner::{LocalWork, Planned, Shape, plan_local};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Backend, Prepared, TaskCx};
 use crate::doctor;
 use crate::model::{
     Action, Body, Check, CheckStatus, Data, Error, Field, FieldKind, GroupNoun, Instance,
-    InstanceId, InstanceKind, Outcome, Result, State, Step,
+    InstanceId, InstanceKind, Kind, Outcome, Result, State, Step,
 };
 
 const DOCTOR: Row = Row {
@@ -41,8 +42,16 @@ const DOCTOR: Row = Row {
 pub(super) const ROWS: &[&Row] = &[&DOCTOR];
 
 async fn checks(engine: &Arc<Engine>, action: &Action) -> Vec<Check> {
-    let mut found = super::super::health::checks(engine);
-    for report in doctor::run(engine.fleet(), &action.scope).await {
+    let own = Arc::clone(engine);
+    // A home on a dead network drive holds up nobody else.
+    let own = tokio::task::spawn_blocking(move || health::checks(&own));
+    let reports = doctor::run(engine.fleet(), &action.scope);
+    let (own, reports) = tokio::join!(own, reports);
+    let mut found = own.unwrap_or_else(|error| {
+        let message = format!("corral's own checks ended inside: {error}");
+        vec![Check::fail("corral.checks", message).remedy("corral config path; report this")]
+    });
+    for report in reports {
         found.extend(report.checks.into_iter().map(|mut check| {
             check.context = Some(report.context.name.clone());
             check
@@ -67,44 +76,67 @@ async fn check(engine: Arc<Engine>, action: Action) -> Result<Data> {
 }
 
 struct Repair {
-    backend: Arc<dyn Backend>,
+    /// Whose check it is.
+    of: Whose,
     check: String,
+}
+
+enum Whose {
+    Backend(Arc<dyn Backend>),
+    Corral(Arc<Engine>),
 }
 
 #[async_trait]
 impl LocalWork for Repair {
     async fn run(&self, cx: &TaskCx, _: Prepared) -> Result<Outcome> {
-        self.backend.repair(cx, &self.check).await
+        match &self.of {
+            Whose::Backend(backend) => backend.repair(cx, &self.check).await,
+            Whose::Corral(engine) => {
+                let (engine, check) = (Arc::clone(engine), self.check.clone());
+                let done = tokio::task::spawn_blocking(move || health::repair(&engine, &check));
+                let done = done
+                    .await
+                    .map_err(|error| Error::backend("the repair ended inside").because(error))?;
+                done.map(Outcome::changed)
+            }
+        }
     }
 }
 
 async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut works: Vec<(Arc<Instance>, Prepared, Arc<dyn LocalWork>)> = Vec::new();
     for check in checks(&engine, &action).await {
-        let (Some(_), Some(context)) = (&check.fix, &check.context) else {
-            continue;
-        };
-        if check.status == CheckStatus::Ok {
+        if check.fix.is_none() || check.status == CheckStatus::Ok {
             continue;
         }
-        let Some(member) = engine.fleet().member(context) else {
-            continue;
+        let (context, kind, of) = match &check.context {
+            // No context can have this name, so none of a context's rules bend it.
+            None => (
+                ".corral",
+                Kind::new("corral"),
+                Whose::Corral(Arc::clone(&engine)),
+            ),
+            Some(context) => match engine.fleet().member(context) {
+                Some(member) => {
+                    let backend = Arc::clone(&member.backend);
+                    (
+                        context.as_str(),
+                        member.spec.kind.clone(),
+                        Whose::Backend(backend),
+                    )
+                }
+                None => continue,
+            },
         };
         let id = InstanceId::new(context, Some("doctor"), &check.id);
-        let stub = Instance::new(
-            id,
-            member.spec.kind.clone(),
-            InstanceKind::Vm,
-            State::Broken,
-            Timestamp::now(),
-        );
+        let stub = Instance::new(id, kind, InstanceKind::Vm, State::Broken, Timestamp::now());
         let native = check.remedy.clone().unwrap_or_else(|| check.id.clone());
         let prepared = Prepared::new(
             format!("{}:{}", check.id, check.message),
             vec![Step::new(check.message.clone(), native)],
         );
         let work = Repair {
-            backend: Arc::clone(&member.backend),
+            of,
             check: check.id.clone(),
         };
         works.push((Arc::new(stub), prepared, Arc::new(work)));
