@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use process_wrap::tokio::{CommandWrap, ProcessSession};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +77,7 @@ impl Cmd {
         words.join(" ")
     }
 
-    fn command(&self) -> Command {
+    fn command(&self) -> CommandWrap {
         let mut command = Command::new(&self.program);
         command
             .args(&self.args)
@@ -85,10 +86,11 @@ impl Cmd {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: Ctrl-C at corral's terminal is corral's to answer, and a
-            // background group cannot read from the terminal.
-            .process_group(0)
             .kill_on_drop(true);
+        // A session of its own: no terminal to ask on, or to be interrupted from. Ctrl-C at
+        // corral's is corral's to answer.
+        let mut command = CommandWrap::from(command);
+        command.wrap(ProcessSession);
         command
     }
 }
@@ -161,12 +163,13 @@ pub async fn run_lines(
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .and_then(rustix::process::Pid::from_raw);
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
     let work = async {
         let (stdout, stderr, status) = tokio::join!(
             collect(stdout, on_line),
             collect(stderr, |_| {}),
-            child.wait()
+            // The leader alone: what it left behind has its own life.
+            child.inner_mut().wait()
         );
         status.map(|status| Output {
             status,
@@ -188,7 +191,7 @@ pub async fn run_lines(
     if let Some(group) = group {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
-    let _ = child.wait().await;
+    let _ = child.inner_mut().wait().await;
     Err(failure)
 }
 
@@ -287,6 +290,20 @@ mod tests {
         .await
         .unwrap();
         assert_eq!(seen, ["(1/100%)", "(100/100%)", "done"]);
+    }
+
+    #[tokio::test]
+    async fn a_child_has_a_session_of_its_own_and_no_terminal() {
+        let cmd = Cmd::new("/bin/sh")
+            .arg("-c")
+            .arg("echo $$; cut -d' ' -f5-7 /proc/$$/stat; exec 2>&1; : < /dev/tty");
+        let output = run(&cmd, Duration::from_secs(20)).await.unwrap();
+        let text = output.text();
+        let mut lines = text.lines();
+        let pid = lines.next().unwrap();
+        // Group, session, terminal.
+        assert_eq!(lines.next().unwrap(), format!("{pid} {pid} 0"));
+        assert!(lines.next().unwrap().contains("/dev/tty"), "{text}");
     }
 
     #[tokio::test]
