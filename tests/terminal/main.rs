@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod guest;
+#[path = "../backends/lab.rs"]
+mod lab;
 mod life;
 mod live;
 mod restored;
