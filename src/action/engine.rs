@@ -15,6 +15,7 @@ use super::row::Run;
 use super::runner;
 use super::session::OpenSession;
 use super::task::{TaskBoard, TaskHandle};
+use super::ui_state::UiMemory;
 use crate::backend::contract::{Asker, Env, NoAsker, ReadCx};
 use crate::config::Loaded;
 use crate::fleet::Fleet;
@@ -49,6 +50,7 @@ pub struct Engine {
     board: TaskBoard,
     journal: Journal,
     protection: Protection,
+    ui: UiMemory,
     asker: RwLock<Arc<dyn Asker>>,
 }
 
@@ -64,6 +66,7 @@ impl Engine {
             readonly: RwLock::new(parts.readonly),
             source: parts.source,
             in_memory: parts.in_memory,
+            ui: UiMemory::open(state.as_deref()),
             board: TaskBoard::open(state.clone()),
             journal: Journal::open(state),
             protection,
@@ -105,6 +108,11 @@ impl Engine {
     /// Stored protection.
     pub fn protection(&self) -> &Protection {
         &self.protection
+    }
+
+    /// What was changed in the full-screen view.
+    pub fn ui(&self) -> &UiMemory {
+        &self.ui
     }
 
     /// Who answers questions from below.
@@ -260,6 +268,7 @@ impl Engine {
         for task in self.board.interrupt() {
             self.journal.end(&task);
         }
+        self.ui.flush().await;
         self.fleet.shutdown().await;
     }
 }

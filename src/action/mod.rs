@@ -20,6 +20,7 @@ mod runner;
 pub mod secrets;
 pub mod session;
 pub mod task;
+pub mod ui_state;
 pub mod waiting;
 
 /// Keeps what can be had again, for fronts: whole or not at all.

@@ -17,5 +17,5 @@ mod tests;
 
 pub use contexts::{ContextEntry, is_context_name};
 pub use load::{LoadInput, Loaded, load};
-pub use schema::{COMMON_CONTEXT_KEYS, value_of};
+pub use schema::{COLUMNS, COMMON_CONTEXT_KEYS, SORTS, value_of};
 pub use settings::{Discover, Settings, UiSettings};

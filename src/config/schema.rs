@@ -44,9 +44,9 @@ pub(super) enum Shape {
     /// `true`, `false` or a list of kinds.
     Discover,
     /// A list of words, or a table of them by smallest width.
-    WordsByWidth,
+    WordsByWidth(&'static [&'static str]),
     /// A word, or a table of them by smallest width.
-    WordByWidth,
+    WordByWidth(&'static [&'static str]),
 }
 
 /// A setting.
@@ -75,6 +75,31 @@ const fn key(
 }
 
 /// Every setting. A key enters with the first code that reads it.
+/// Columns of the inventory's table.
+pub const COLUMNS: &[&str] = &[
+    "name",
+    "context",
+    "kind",
+    "namespace",
+    "state",
+    "host",
+    "cpu",
+    "mem",
+    "up",
+    "address",
+    "os",
+    "disk",
+    "tags",
+    "auto",
+    "seen",
+];
+
+/// What it can be sorted by.
+pub const SORTS: &[&str] = &[
+    "name", "context", "kind", "state", "host", "cpu", "mem", "disk", "address", "up", "os", "id",
+    "seen", "tags",
+];
+
 pub(super) const KEYS: &[Key] = &[
     key(
         "default-context",
@@ -118,8 +143,8 @@ pub(super) const KEYS: &[Key] = &[
         Some("CORRAL_KEYMAP"),
         None,
     ),
-    key("ui.columns", Shape::WordsByWidth, None, None),
-    key("ui.sort", Shape::WordByWidth, None, None),
+    key("ui.columns", Shape::WordsByWidth(COLUMNS), None, None),
+    key("ui.sort", Shape::WordByWidth(SORTS), None, None),
     key(
         "stop.timeout",
         Shape::Plain(FieldKind::Duration),
@@ -264,9 +289,13 @@ pub(super) fn setting(
             _ => Err(format!("must be a whole number from 1 to {most}")),
         },
         Shape::Discover => discover(written, kinds),
-        Shape::WordsByWidth => by_width(written, &words),
-        Shape::WordByWidth => by_width(written, &|value| {
-            word(value).ok_or_else(|| "must be a column like \"name\" or \"-cpu\"".to_owned())
+        Shape::WordsByWidth(known) => by_width(written, &|value| words(value, known)),
+        Shape::WordByWidth(known) => by_width(written, &|value| {
+            let text = value
+                .as_str()
+                .ok_or_else(|| "must be a column like \"name\" or \"-cpu\"".to_owned())?;
+            word(text.strip_prefix('-').unwrap_or(text), known)?;
+            Ok(Value::String(text.to_owned()))
         }),
     }
 }
@@ -318,25 +347,28 @@ fn by_width(
     Ok(Value::Object(widths))
 }
 
-fn words(value: &toml_edit::Value) -> Result<Value, String> {
-    value
-        .as_array()
-        .and_then(|list| list.iter().map(word).collect::<Option<Vec<_>>>())
-        .map(Value::Array)
-        .ok_or_else(|| "must be a list of columns like [\"name\", \"state\"]".to_owned())
+fn words(value: &toml_edit::Value, known: &[&str]) -> Result<Value, String> {
+    let bad = || "must be a list of columns like [\"name\", \"state\"]".to_owned();
+    let list = value.as_array().filter(|list| !list.is_empty());
+    let mut found = Vec::new();
+    for item in list.ok_or_else(bad)? {
+        found.push(word(item.as_str().ok_or_else(bad)?, known)?);
+    }
+    Ok(Value::Array(found))
 }
 
-fn word(value: &toml_edit::Value) -> Option<Value> {
-    value
-        .as_str()
-        .filter(|text| {
-            let plain = text.strip_prefix('-').unwrap_or(text);
-            (1..=32).contains(&plain.len())
-                && plain
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
-        })
-        .map(|text| Value::String(text.to_owned()))
+fn word(text: &str, known: &[&str]) -> Result<Value, String> {
+    if known.contains(&text) {
+        return Ok(Value::String(text.to_owned()));
+    }
+    let hint = crate::model::nearest(text, known.iter().copied())
+        .map(|near| format!("; did you mean {near:?}?"))
+        .unwrap_or_default();
+    Err(format!(
+        "has no column {:?}{hint} There are {}",
+        shown(text),
+        known.join(", ")
+    ))
 }
 
 pub(super) fn quoted<'a>(words: impl Iterator<Item = &'a str>) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::columns::Column;
 use super::dialog::{Dialog, Guard, QuitDialog};
 use super::edit::Line;
 use super::form::Form;
@@ -16,6 +17,7 @@ use super::msg::At;
 use super::question::Question;
 use super::theme::{Depth, Role, Theme};
 use crate::action::RunOptions;
+use crate::action::ui_state::UiState;
 use crate::model::{
     Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Support, Task,
 };
@@ -317,10 +319,14 @@ pub struct Setup {
     pub absent: Vec<(String, String, String)>,
     /// Every change is refused, and why.
     pub readonly: bool,
+    /// Columns by smallest width, where the user chose any.
+    pub columns: BTreeMap<u16, Vec<Column>>,
     /// Sort column, a leading `-` turns it round.
     pub sort: Option<String>,
     /// Mouse reports are on.
     pub mouse: bool,
+    /// What was changed in earlier views.
+    pub kept: UiState,
     /// A simulated fleet.
     pub demo: bool,
 }
@@ -402,7 +408,6 @@ impl App {
         }
         Self {
             mouse: setup.mouse,
-            setup,
             now: at.wall,
             ms: at.ms,
             fleet: Arc::default(),
@@ -411,7 +416,7 @@ impl App {
             tasks: Arc::default(),
             inventory,
             detail: DetailPane {
-                open: false,
+                open: setup.kept.detail.unwrap_or(false),
                 tab: Tab::Summary,
                 scroll: 0,
                 snapshot: 0,
@@ -441,6 +446,7 @@ impl App {
             interrupt: None,
             watched: Vec::new(),
             leaving: false,
+            setup,
         }
     }
 

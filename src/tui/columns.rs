@@ -1,10 +1,13 @@
 //! Columns of the inventory by width.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::app::App;
 use super::glyphs::{Glyphs, state_role};
 use super::theme::Role;
+use crate::action::fleet_api::sort;
 use crate::model::{Bytes, Instance, State, age};
 
 /// One column.
@@ -110,6 +113,31 @@ impl Column {
         }
     }
 
+    /// All of them.
+    const ALL: [Self; 15] = [
+        Self::Name,
+        Self::Context,
+        Self::Kind,
+        Self::Namespace,
+        Self::State,
+        Self::Host,
+        Self::Cpu,
+        Self::Memory,
+        Self::Up,
+        Self::Address,
+        Self::Os,
+        Self::Disk,
+        Self::Tags,
+        Self::Auto,
+        Self::Seen,
+    ];
+
+    /// The one with this word in `ui.columns`: its heading in lower case.
+    pub fn read(word: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|column| column.title().eq_ignore_ascii_case(word))
+    }
+
     /// Its word in `sort`.
     pub fn sort_word(self) -> Option<&'static str> {
         Some(match self {
@@ -131,7 +159,43 @@ impl Column {
     }
 }
 
-/// The columns for a width, in order.
+/// `ui.columns`, read. Which instance a row is stands first whatever was chosen.
+pub fn chosen(words: &BTreeMap<u16, Vec<String>>) -> BTreeMap<u16, Vec<Column>> {
+    let read = |words: &Vec<String>| {
+        let mut columns = vec![Column::Name];
+        for column in words.iter().filter_map(|word| Column::read(word)) {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        columns
+    };
+    let all = words.iter();
+    all.map(|(width, words)| (*width, read(words))).collect()
+}
+
+/// Whether the table can be sorted so.
+pub fn sorts(by: &str) -> bool {
+    sort::by_column(by.trim_start_matches('-')).is_some()
+}
+
+/// The columns for a list of this width: those that the user chose, else those that suit it.
+pub fn shown_at(app: &App, width: u16) -> Vec<Sized> {
+    let usual = at(width, app.inventory.wide);
+    let chosen = app.setup.columns.range(..=width).next_back();
+    let Some((_, chosen)) = chosen.filter(|_| !app.inventory.wide) else {
+        return usual;
+    };
+    // As wide as it usually is there, else as where all are shown.
+    let width_of = |column: Column| {
+        let mut known = usual.iter().chain(FULL);
+        known.find(|(c, _)| *c == column).map_or(9, |(_, w)| *w)
+    };
+    let sized = chosen.iter().map(|column| (*column, width_of(*column)));
+    sized.collect()
+}
+
+/// The columns that suit a width, in order.
 pub fn at(width: u16, wide: bool) -> Vec<Sized> {
     if wide {
         return FULL.to_vec();
@@ -377,5 +441,14 @@ mod tests {
                 assert!(columns[0].1 >= 8, "{width}: {columns:?}");
             }
         }
+    }
+    #[test]
+    fn the_words_of_the_configuration_are_those_of_the_table() {
+        for word in crate::config::COLUMNS {
+            assert!(Column::read(word).is_some(), "{word}");
+        }
+        assert_eq!(crate::config::COLUMNS.len(), Column::ALL.len());
+        assert_eq!(crate::config::SORTS, sort::COLUMNS);
+        assert!(crate::config::SORTS.iter().all(|word| sorts(word)));
     }
 }

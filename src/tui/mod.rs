@@ -21,6 +21,7 @@ pub mod listing;
 pub mod msg;
 pub mod palette;
 pub mod question;
+pub mod remember;
 mod run;
 pub mod terminal;
 pub mod text;
@@ -144,7 +145,12 @@ pub fn setup(
     let ui = &config.settings.ui;
     let depth = options.depth();
     let standard = if options.is_light() { "light" } else { "dark" };
-    let name = ui.theme.as_deref().unwrap_or(standard);
+    let (kept, fault) = engine.ui().load();
+    if let Some(fault) = fault {
+        told.push(Msg::Notice(fault.message, true));
+    }
+    let name = ui.theme.as_deref().or(kept.theme.as_deref());
+    let name = name.unwrap_or(standard);
     let theme = own_theme(engine, name, depth, told).or_else(|| Theme::built_in(name, depth));
     let theme = theme.unwrap_or_else(|| {
         told.push(Msg::Notice(format!("there is no theme {name:?}"), true));
@@ -166,8 +172,13 @@ pub fn setup(
         keymap: keymap(engine, ui.keymap.as_deref(), told),
         absent: Vec::new(),
         readonly: options.readonly || engine.readonly().is_some(),
-        sort: ui.sort_at(size.0).map(str::to_owned),
-        mouse: ui.mouse.unwrap_or(false),
+        columns: columns::chosen(&ui.columns),
+        sort: ui
+            .sort_at(size.0)
+            .or(kept.sort.as_deref().filter(|sort| columns::sorts(sort)))
+            .map(str::to_owned),
+        mouse: ui.mouse.or(kept.mouse).unwrap_or(false),
+        kept,
         demo: options.demo,
     }
 }

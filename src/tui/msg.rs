@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::input::Input;
 use super::question::Given;
 use crate::action::RunOptions;
+use crate::action::ui_state::UiState;
 use crate::model::{
     Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Support, Task,
 };
@@ -84,6 +85,8 @@ pub enum Effect {
     Refresh(Option<String>),
     /// Rows on screen: only these are measured.
     Watch(Vec<InstanceId>),
+    /// Keep what was changed for the next time.
+    Keep(UiState),
     /// To the terminal's clipboard.
     Copy(String),
     /// Mouse reports on or off.

@@ -139,7 +139,9 @@ pub fn setup(width: u16, height: u16) -> Setup {
         absent: Vec::new(),
         readonly: false,
         sort: None,
+        columns: std::collections::BTreeMap::new(),
         mouse: false,
+        kept: corral::action::ui_state::UiState::default(),
         demo: false,
     }
 }

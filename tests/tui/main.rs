@@ -8,6 +8,7 @@ mod fixture;
 mod frames;
 mod harness;
 mod invariants;
+mod kept;
 mod keys;
 mod live;
 mod marks;

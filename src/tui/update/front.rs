@@ -250,7 +250,7 @@ fn left(app: &mut App) {
 
 fn right(app: &mut App) {
     let width = layout::body(app).list.map_or(0, |area| area.width);
-    let all = super::super::columns::at(width, app.inventory.wide);
+    let all = super::super::columns::shown_at(app, width);
     if super::super::columns::hidden(&all, width, app.inventory.skip) {
         app.inventory.skip += 1;
     } else {

@@ -17,6 +17,7 @@ use super::input::Input;
 use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
+use super::remember::Choices;
 use super::theme::Role;
 use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task};
 
@@ -27,6 +28,7 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     if app.leaving {
         return Vec::new();
     }
+    let before = Choices::of(app);
     let mut effects = match msg {
         Msg::Input(input) => self::input(app, input),
         Msg::Fleet(fleet, pending) => self::fleet(app, fleet, pending),
@@ -67,6 +69,9 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     };
     questions::open_when_free(app);
     effects.extend(follow_up(app));
+    if Choices::of(app).note(&before, &mut app.setup.kept) {
+        effects.push(Effect::Keep(app.setup.kept.clone()));
+    }
     effects
 }
 

@@ -25,7 +25,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
 
 fn table(app: &App, area: Rect, canvas: &mut Canvas) {
     let inventory = &app.inventory;
-    let all = columns::at(area.width, inventory.wide);
+    let all = columns::shown_at(app, area.width);
     let laid = columns::laid_out(&all, area.width, inventory.skip);
     let mut y = area.y;
     if layout::headings(area.height) > 0 {

@@ -1,0 +1,202 @@
+//! What the user changed in the full-screen view, kept for the next time: `ui.toml` beside the journal. The configuration,
+//! where it says something, wins.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::task::TaskTracker;
+
+use crate::link::files::{lock_beside, make_dir, write_atomically};
+use crate::model::{Error, Result, shown};
+
+/// A disk that is slower must not hold up leaving.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What is remembered; `None` was never changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UiState {
+    /// Mouse reports.
+    pub mouse: Option<bool>,
+    /// The theme's name.
+    pub theme: Option<String>,
+    /// Sort column; a leading `-` turns it round.
+    pub sort: Option<String>,
+    /// The detail is open.
+    pub detail: Option<bool>,
+}
+
+/// The file.
+pub struct UiMemory {
+    file: Option<PathBuf>,
+    /// The newest state that is not written yet: writers take it, so that the last one wins.
+    newest: Arc<Mutex<Option<UiState>>>,
+    writing: TaskTracker,
+}
+
+impl UiMemory {
+    /// In the state folder; without one nothing is kept.
+    pub(super) fn open(state: Option<&Path>) -> Self {
+        Self {
+            file: state.map(|dir| dir.join("ui.toml")),
+            newest: Arc::default(),
+            writing: TaskTracker::new(),
+        }
+    }
+
+    /// What is kept, and what is wrong with the file. Where it cannot be read nothing was kept.
+    pub fn load(&self) -> (UiState, Option<Error>) {
+        match self.file.as_deref().map(read) {
+            None => (UiState::default(), None),
+            Some(Ok(table)) => of(&table),
+            Some(Err(error)) => (UiState::default(), Some(error)),
+        }
+    }
+
+    /// Keeps a state, in the background. A failure is only logged: nothing depends on it.
+    pub fn keep(&self, state: UiState) {
+        let Some(file) = self.file.clone() else {
+            return;
+        };
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        let newest = Arc::clone(&self.newest);
+        self.writing.spawn_blocking(move || {
+            // Held while it is written: a later writer finds nothing left, or something newer.
+            let mut newest = newest.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(state) = newest.take()
+                && let Err(error) = write(&file, &state)
+            {
+                tracing::info!(%error, "what was changed in the view is not kept");
+            }
+        });
+    }
+
+    /// Waits for what is being written.
+    pub(super) async fn flush(&self) {
+        self.writing.close();
+        let _ = tokio::time::timeout(LAST_WORDS, self.writing.wait()).await;
+        self.writing.reopen();
+    }
+}
+
+fn read(file: &Path) -> Result<toml::Table> {
+    let bad = |why: &str| {
+        let path = file.display().to_string();
+        Error::invalid(format!("{}: {}", shown(&path), shown(why)))
+            .remedy("What was changed in the view is forgotten")
+    };
+    match std::fs::read_to_string(file) {
+        Ok(text) => text.parse().map_err(|e: toml::de::Error| bad(e.message())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(toml::Table::new()),
+        Err(error) => Err(bad(&error.to_string())),
+    }
+}
+
+fn of(table: &toml::Table) -> (UiState, Option<Error>) {
+    let mut fault = None;
+    let mut odd = |key: &str| {
+        fault = Some(Error::invalid(format!(
+            "ui.toml: {key} is not what it should be; it is forgotten"
+        )));
+    };
+    let mut flag = |key: &str| match table.get(key).map(toml::Value::as_bool) {
+        Some(None) => {
+            odd(key);
+            None
+        }
+        found => found.flatten(),
+    };
+    let (mouse, detail) = (flag("mouse"), flag("detail"));
+    let mut word = |key: &str| match table.get(key).map(toml::Value::as_str) {
+        Some(None) => {
+            odd(key);
+            None
+        }
+        found => found.flatten().map(str::to_owned),
+    };
+    let state = UiState {
+        mouse,
+        detail,
+        theme: word("theme"),
+        sort: word("sort"),
+    };
+    (state, fault)
+}
+
+/// What this corral knows nothing of stays in the file.
+fn write(file: &Path, state: &UiState) -> Result<()> {
+    if let Some(dir) = file.parent() {
+        make_dir(dir)?;
+    }
+    let _lock = lock_beside(file)?;
+    let mut table = read(file).unwrap_or_default();
+    let UiState {
+        mouse,
+        theme,
+        sort,
+        detail,
+    } = state.clone();
+    let values = [
+        ("mouse", mouse.map(toml::Value::from)),
+        ("theme", theme.map(toml::Value::from)),
+        ("sort", sort.map(toml::Value::from)),
+        ("detail", detail.map(toml::Value::from)),
+    ];
+    for (key, value) in values {
+        if let Some(value) = value {
+            table.insert(key.to_owned(), value);
+        }
+    }
+    write_atomically(file, table.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_change_is_kept_and_what_is_not_known_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("state/ui.toml");
+        make_dir(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "split = 40\nmouse = true\n").unwrap();
+        let memory = UiMemory::open(file.parent());
+        let (mut state, fault) = memory.load();
+        assert_eq!((state.mouse, fault), (Some(true), None));
+        for theme in ["dark", "light", "dark", "contrast"] {
+            state.theme = Some(theme.to_owned());
+            memory.keep(state.clone());
+        }
+        memory.flush().await;
+        assert_eq!(memory.load(), (state, None));
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("split = 40"), "{text}");
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_broken_file_is_told_once_and_written_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = UiMemory::open(Some(dir.path()));
+        std::fs::write(dir.path().join("ui.toml"), "mouse = = true").unwrap();
+        let (state, fault) = memory.load();
+        assert_eq!(state, UiState::default());
+        assert!(fault.unwrap().message.contains("ui.toml"));
+        let state = UiState {
+            mouse: Some(true),
+            ..UiState::default()
+        };
+        memory.keep(state.clone());
+        memory.flush().await;
+        assert_eq!(memory.load(), (state, None));
+        std::fs::write(dir.path().join("ui.toml"), "mouse = 3\ntheme = \"dark\"").unwrap();
+        let (state, fault) = memory.load();
+        assert_eq!((state.mouse, state.theme.as_deref()), (None, Some("dark")));
+        assert!(fault.unwrap().message.contains("mouse"));
+        let nowhere = UiMemory::open(None);
+        nowhere.keep(UiState::default());
+        assert_eq!(nowhere.load(), (UiState::default(), None));
+    }
+}

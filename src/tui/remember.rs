@@ -1,0 +1,44 @@
+//! What the user changed and finds again the next time.
+
+use super::app::App;
+use crate::action::ui_state::UiState;
+
+/// What can be remembered, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choices {
+    mouse: bool,
+    theme: String,
+    sort: String,
+    detail: bool,
+}
+
+impl Choices {
+    /// Of a view.
+    pub fn of(app: &App) -> Self {
+        let inventory = &app.inventory;
+        let way = if inventory.reverse { "-" } else { "" };
+        Self {
+            mouse: app.mouse,
+            theme: app.setup.theme.name.clone(),
+            sort: format!("{way}{}", inventory.sort),
+            detail: app.detail.open,
+        }
+    }
+
+    /// Notes in `kept` what is not as it was `before`; false when nothing is.
+    pub fn note(&self, before: &Self, kept: &mut UiState) -> bool {
+        if self.mouse != before.mouse {
+            kept.mouse = Some(self.mouse);
+        }
+        if self.theme != before.theme {
+            kept.theme = Some(self.theme.clone());
+        }
+        if self.sort != before.sort {
+            kept.sort = Some(self.sort.clone());
+        }
+        if self.detail != before.detail {
+            kept.detail = Some(self.detail);
+        }
+        self != before
+    }
+}
