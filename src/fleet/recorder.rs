@@ -100,7 +100,7 @@ impl Recorder {
     }
 
     pub(super) fn events(&self, id: Option<&InstanceId>, context: Option<&str>) -> Vec<Event> {
-        let mut found: Vec<Event> = self.from_disk(id, context);
+        let mut found: Vec<Event> = self.on_disk(id, context);
         let rings = self.rings();
         for ring in rings.values() {
             found.extend(
@@ -115,7 +115,7 @@ impl Recorder {
         found
     }
 
-    fn from_disk(&self, id: Option<&InstanceId>, context: Option<&str>) -> Vec<Event> {
+    fn on_disk(&self, id: Option<&InstanceId>, context: Option<&str>) -> Vec<Event> {
         let (Some(dir), Some(name)) = (&self.dir, context.or_else(|| id.map(InstanceId::context)))
         else {
             return Vec::new();

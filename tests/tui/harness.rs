@@ -35,7 +35,7 @@ pub struct Bench {
     /// Effects are not carried out.
     pub hold: bool,
     ms: u64,
-    _dir: Option<tempfile::TempDir>,
+    home: Option<tempfile::TempDir>,
 }
 
 impl Bench {
@@ -68,7 +68,7 @@ impl Bench {
         let engine = engine(fleet, &dirs, config.is_none());
         let mut bench = Self::over(engine, width, height);
         bench.demos = demos;
-        bench._dir = Some(dir);
+        bench.home = Some(dir);
         bench.look().await;
         bench
     }
@@ -93,7 +93,7 @@ impl Bench {
             held: Vec::new(),
             hold: false,
             ms: 0,
-            _dir: None,
+            home: None,
         }
     }
 
