@@ -254,7 +254,7 @@ fn abandoned_files(home: &Home) -> Vec<PathBuf> {
                 .file_name()
                 .and_then(|name| name.to_str())
                 .unwrap_or("");
-            name.starts_with('.') && name.ends_with(".new")
+            name.starts_with('.') && file.extension().is_some_and(|ending| ending == "new")
         })
         .filter(|file| age(file).is_some_and(|age| age > ABANDONED))
         .collect()

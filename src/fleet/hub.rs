@@ -232,8 +232,12 @@ impl Fleet {
     }
 
     /// Events kept of an instance, or of a context; oldest first.
-    pub fn recorded_events(&self, id: Option<&InstanceId>, context: Option<&str>) -> Vec<Event> {
-        self.recorder.events(id, context)
+    pub async fn recorded_events(
+        &self,
+        id: Option<&InstanceId>,
+        context: Option<&str>,
+    ) -> Vec<Event> {
+        self.recorder.events(id, context).await
     }
 
     /// An action of ours is under way on an instance.
@@ -281,6 +285,7 @@ impl Fleet {
         for worker in self.workers.load().iter() {
             self.save(worker);
         }
+        self.recorder.flush().await;
         self.saving.close();
         self.saving.wait().await;
         self.saving.reopen();

@@ -40,6 +40,8 @@ pub(super) struct Slot {
     /// `order` flattened; made when it is first asked for after a change.
     flat: Option<Arc<[Arc<Instance>]>>,
     learnt: HashMap<InstanceId, Learnt>,
+    /// Rows that went since it was last asked for.
+    gone: Vec<InstanceId>,
     fresh: bool,
     answered: bool,
     pub(super) unsaved: bool,
@@ -72,6 +74,7 @@ impl Slot {
             order: BTreeMap::new(),
             flat: None,
             learnt: HashMap::new(),
+            gone: Vec::new(),
             fresh: false,
             answered: false,
             unsaved: false,
@@ -208,9 +211,15 @@ impl Slot {
         };
         self.order.remove(&row.place);
         self.learnt.remove(id);
+        self.gone.push(id.clone());
         self.flat = None;
         self.unsaved = true;
         true
+    }
+
+    /// Which rows went since this was last asked.
+    pub(super) fn take_gone(&mut self) -> Vec<InstanceId> {
+        std::mem::take(&mut self.gone)
     }
 
     pub(super) fn degraded(&mut self, why: String) {

@@ -573,6 +573,7 @@ async fn state_changes_seen_by_polling_become_events() {
     fleet.settle(&Scope::default()).await;
     assert_eq!(events.try_recv().unwrap().message, "running → stopped");
     let id = InstanceId::new("a", None, "web");
-    assert_eq!(fleet.recorded_events(Some(&id), None).len(), 1);
+    assert_eq!(fleet.recorded_events(Some(&id), None).await.len(), 1);
+    fleet.shutdown().await;
     assert!(dir.path().join("events/a.jsonl").exists());
 }

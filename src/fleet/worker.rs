@@ -189,17 +189,20 @@ fn take(
             if let Some(took) = took {
                 slot.view.latency_ms = u64::try_from(took.as_millis()).ok();
             }
-            slot.reset(inventory, polled, protected)
+            let events = slot.reset(inventory, polled, protected);
+            (events, slot.take_gone())
         }
         Err(error) => {
             tracing::info!(context = %worker.member.spec.name, %error, "no answer");
             slot.failed(error, protected);
-            Vec::new()
+            (Vec::new(), Vec::new())
         }
     });
-    for event in events.unwrap_or_default() {
+    let (events, gone) = events.unwrap_or_default();
+    for event in events {
         fleet.emit(event);
     }
+    fleet.recorder.gone(&gone);
     fleet.pending.answered(&worker.member.spec.name, question);
     worker
         .answered
@@ -454,7 +457,11 @@ fn change_one(fleet: &Weak<Fleet>, worker: &Worker, change: Change) {
             }
         }
         Change::Gone(id) => {
-            fleet.with_slot(worker.key, |slot, _| slot.gone(&id));
+            let gone = fleet.with_slot(worker.key, |slot, _| {
+                slot.gone(&id);
+                slot.take_gone()
+            });
+            fleet.recorder.gone(&gone.unwrap_or_default());
             fleet.pending.reported(&id);
         }
         Change::Event(event) => fleet.emit(event),

@@ -61,7 +61,12 @@ async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
                 .collect(),
         };
         for id in wanted {
-            found.extend(engine.fleet().recorded_events(id, Some(&context.name)));
+            found.extend(
+                engine
+                    .fleet()
+                    .recorded_events(id, Some(&context.name))
+                    .await,
+            );
             if let Some(member) = engine.fleet().member(&context.name)
                 && let Some(family) = member.backend.events()
                 && context.health.is_ok()
