@@ -6,17 +6,23 @@
     reason = "each test takes what it needs"
 )]
 
-use std::path::{Path, PathBuf};
+#[path = "guest.rs"]
+pub mod guest;
+
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
-    Backend, Changes, CreateRequest, DiskSource, Env, Firmware, NoAsker, Permit, PermitRequest,
-    Prepared, ReadCx, TaskCx,
+    Backend, Changes, CreateRequest, DiskSource, Env, Firmware, NoAsker, PauseRequest, Permit,
+    PermitRequest, PowerRequest, Prepared, ReadCx, TaskCx,
 };
 use corral::backend::qemu::ctx::{Ctx, KIND};
+use corral::backend::qemu::definition::Definition;
 use corral::backend::qemu::families::Create;
+use corral::backend::qemu::pause::Pause;
+use corral::backend::qemu::power::Power;
 use corral::backend::qemu::{INFO, process};
 use corral::model::{
     Bytes, Consent, ContextSpec, Dirs, Error, Gate, Instance, InstanceId, InstanceKind, Outcome,
@@ -24,39 +30,8 @@ use corral::model::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// The guest's disk; `None` (and a line that says so) where it was not built and CI did not ask.
-pub fn guest() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = std::env::var_os("CORRAL_LAB_GUEST")
-        .map_or_else(|| root.join("target/lab/guest"), PathBuf::from);
-    let disk = dir.join("guest.qcow2");
-    if !disk.exists() && std::env::var_os("CI").is_some() {
-        let built = Command::new(root.join("tests/lab/guest-image.sh"))
-            .arg(&dir)
-            .status()
-            .unwrap();
-        assert!(built.success(), "tests/lab/guest-image.sh failed");
-    }
-    if disk.exists() {
-        return Some(disk);
-    }
-    eprintln!("skipped: no guest; build it: tests/lab/guest-image.sh");
-    None
-}
-
-/// Whether QEMU is here; a line that says how to get it where it is not.
-pub fn has_qemu() -> bool {
-    let there = Command::new("qemu-img").arg("--version").output().is_ok()
-        && Command::new("qemu-system-x86_64")
-            .arg("--version")
-            .output()
-            .is_ok();
-    if !there {
-        assert!(std::env::var_os("CI").is_none(), "QEMU is not installed");
-        eprintln!("skipped: no QEMU; apt install qemu-system-x86 qemu-utils ovmf");
-    }
-    there
-}
+/// More than any read takes on a loaded machine.
+pub const READ: Duration = Duration::from_secs(30);
 
 /// A context that no other test sees, in a home of its own. Its VMs end with it.
 pub struct Lab {
@@ -194,6 +169,55 @@ impl Lab {
         (String::from_utf8_lossy(&bytes[from..to]).into_owned(), to)
     }
 
+    /// A VM with an overlay of the guest's disk.
+    pub async fn define(&self, image: &Path, name: &str) -> Definition {
+        let source = DiskSource::Backed(image.to_str().unwrap().to_owned());
+        let mut wanted = request(name, source, Firmware::Bios);
+        wanted.publish.clear();
+        self.make(wanted).await.unwrap();
+        self.ctx.store.load(name).unwrap()
+    }
+
+    /// A VM as the list has it.
+    pub async fn row(&self, name: &str) -> Instance {
+        let all = self
+            .backend()
+            .inventory(&ReadCx::quiet(READ))
+            .await
+            .unwrap();
+        let found = all.instances.into_iter().find(|row| row.name == name);
+        found.unwrap()
+    }
+
+    /// Waits for a state.
+    pub async fn until(&self, name: &str, state: State) -> Instance {
+        let until = Instant::now() + READ;
+        loop {
+            let row = self.row(name).await;
+            if row.state == state {
+                return row;
+            }
+            assert!(Instant::now() < until, "{name} is {row:?}, not {state}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    pub async fn power(&self, name: &str, request: PowerRequest) -> Result<Outcome> {
+        let row = self.row(name).await;
+        self.change(&Power(self.ctx.clone()), &row, request).await
+    }
+
+    pub async fn pause(&self, name: &str, request: PauseRequest) -> Result<Outcome> {
+        let row = self.row(name).await;
+        self.change(&Pause(self.ctx.clone()), &row, request).await
+    }
+
+    /// The process of a running VM.
+    pub fn pid(&self, vm: &Definition) -> String {
+        let file = self.ctx.paths(&vm.uuid).unwrap().pid;
+        std::fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+
     pub async fn power_off(&self, name: &str) {
         let vm = self.ctx.store.load(name).unwrap();
         let monitor = process::connect(&self.ctx, &vm).await.unwrap();
@@ -228,6 +252,11 @@ impl Drop for Lab {
 }
 
 pub fn task(id: &InstanceId) -> TaskCx {
+    task_within(id, None)
+}
+
+/// A task that waits for a guest at most this long.
+pub fn task_within(id: &InstanceId, timeout: Option<Duration>) -> TaskCx {
     let permit = Permit::issue(&PermitRequest {
         readonly: None,
         gate: &Gate::Free,
@@ -243,7 +272,7 @@ pub fn task(id: &InstanceId) -> TaskCx {
         events,
         CancellationToken::new(),
         Arc::new(NoAsker),
-        None,
+        timeout,
     )
 }
 

@@ -20,9 +20,9 @@ use corral::backend::qemu::families::{Remove, Snapshots};
 use corral::backend::qemu::pause::Pause;
 use corral::backend::qemu::power::Power;
 use corral::model::{Bytes, Check, ErrorKind, Instance, Outcome, Result, State};
-use lab::{Lab, guest, has_qemu, request, task};
+use lab::guest::{guest, has_qemu};
+use lab::{Lab, READ, request, task};
 
-const READ: Duration = Duration::from_secs(30);
 const START: PowerRequest = PowerRequest::Start;
 const STOP: PowerRequest = PowerRequest::Stop {
     force: false,
@@ -43,12 +43,6 @@ async fn blank(lab: &Lab, name: &str) {
     wanted.memory = Bytes::mib(64);
     wanted.publish.clear();
     lab.make(wanted).await.unwrap();
-}
-
-async fn row(lab: &Lab, name: &str) -> Instance {
-    let all = lab.backend().inventory(&ReadCx::quiet(READ)).await.unwrap();
-    let found = all.instances.into_iter().find(|row| row.name == name);
-    found.unwrap()
 }
 
 async fn checks(lab: &Lab) -> Vec<Check> {
@@ -150,7 +144,7 @@ async fn a_monitor_that_is_not_its_own_is_left_alone() {
     ] {
         monitor(&lab, "web", mood);
         let began = Instant::now();
-        let seen = row(&lab, "web").await;
+        let seen = lab.row("web").await;
         assert_eq!(seen.state, State::Unknown, "{mood:?} {seen:?}");
         let why = seen.reason.clone().unwrap();
         assert!(
@@ -158,7 +152,7 @@ async fn a_monitor_that_is_not_its_own_is_left_alone() {
             "{mood:?} {why}"
         );
         assert!(began.elapsed() < Duration::from_secs(20), "{mood:?}");
-        assert_eq!(row(&lab, "other").await.state, State::Stopped);
+        assert_eq!(lab.row("other").await.state, State::Stopped);
         let told = check(&lab, "qemu.silent.web").await;
         assert!(told.remedy.is_some() && told.fix.is_none(), "{told:?}");
         if mood == Mood::Raves {
@@ -188,10 +182,10 @@ async fn a_monitor_that_dies_in_mid_answer_is_a_vm_that_is_off() {
     let lab = Lab::new();
     blank(&lab, "web").await;
     monitor(&lab, "web", Mood::Dies);
-    assert_eq!(row(&lab, "web").await.state, State::Stopped);
+    assert_eq!(lab.row("web").await.state, State::Stopped);
     let told = check(&lab, "qemu.stale.web").await;
     assert!(told.fix.is_some(), "{told:?}");
-    let on = row(&lab, "web").await;
+    let on = lab.row("web").await;
     let mended = lab.backend().repair(&task(&on.id), "qemu.stale.web").await;
     assert!(mended.unwrap().changed);
     assert!(checks(&lab).await.iter().all(|check| check.fix.is_none()));
@@ -232,7 +226,7 @@ async fn two_corrals_that_want_the_opposite_leave_one_whole_state() {
     for round in 0..4 {
         blank(&lab, "web").await;
         // Off, and one wants it on while the other deletes it.
-        let on = row(&lab, "web").await;
+        let on = lab.row("web").await;
         let start = lab.prepare(&power, &on, START).await;
         let delete = lab.prepare(&remove, &on, DELETE).await;
         let [started, deleted] = if round % 2 == 0 {
@@ -250,23 +244,23 @@ async fn two_corrals_that_want_the_opposite_leave_one_whole_state() {
             continue;
         }
         // On, and one wants it off while the other starts it (again), resets it, pauses it.
-        let on = row(&lab, "web").await;
+        let on = lab.row("web").await;
         assert_eq!(on.state, State::Running);
         let stop = lab.prepare(&power, &on, FORCE).await;
         let pause = Pause(lab.ctx.clone());
         let halt = lab.prepare(&pause, &on, PauseRequest::Pause).await;
         let [stopped, _] = both(&lab, &on, (&power, stop), (&pause, halt)).await;
         if stopped.is_err() {
-            assert_eq!(row(&lab, "web").await.state, State::Paused);
+            assert_eq!(lab.row("web").await.state, State::Paused);
             lab.power_off("web").await;
         }
-        let on = row(&lab, "web").await;
+        let on = lab.row("web").await;
         assert_eq!(on.state, State::Stopped);
         let start = lab.prepare(&power, &on, START).await;
         let stop = lab.prepare(&other, &on, FORCE).await;
         assert!(stop.unchanged, "{stop:?}");
         power.run(&task(&on.id), start).await.unwrap();
-        let on = row(&lab, "web").await;
+        let on = lab.row("web").await;
         let stop = lab.prepare(&power, &on, FORCE).await;
         let delete = lab.prepare(&remove, &on, DELETE).await;
         let [_, deleted] = both(&lab, &on, (&power, stop), (&remove, delete)).await;
@@ -301,7 +295,7 @@ async fn definitions_edited_by_hand_are_told_and_harm_no_other() {
         "bus = \"virtio\"\ncahce = \"none\"",
     );
     for (name, word) in [("broken", "vm.toml:2:"), ("typed", "vm.toml:4:")] {
-        let seen = row(&lab, name).await;
+        let seen = lab.row(name).await;
         assert_eq!(seen.state, State::Broken, "{name}");
         assert!(seen.reason.as_deref().unwrap().contains(word), "{seen:?}");
         let told = check(&lab, &format!("qemu.definition.{name}")).await;
@@ -320,7 +314,7 @@ async fn definitions_edited_by_hand_are_told_and_harm_no_other() {
         "{told:?}"
     );
     for name in ["odd", "fine"] {
-        let on = row(&lab, name).await;
+        let on = lab.row(name).await;
         assert_eq!(on.state, State::Stopped);
         let power = Power(lab.ctx.clone());
         assert!(lab.change(&power, &on, START).await.unwrap().changed);
@@ -338,7 +332,7 @@ async fn twins_are_both_left_alone_until_one_is_changed() {
     }
     let lab = Lab::new();
     blank(&lab, "web").await;
-    let on = row(&lab, "web").await;
+    let on = lab.row("web").await;
     let power = Power(lab.ctx.clone());
     lab.change(&power, &on, START).await.unwrap();
     let from = lab.ctx.store.dir("web").unwrap();
@@ -350,7 +344,7 @@ async fn twins_are_both_left_alone_until_one_is_changed() {
     edit(&lab, "copy", "name = \"web\"", "name = \"copy\"");
     let uuid = on.uid.unwrap();
     for name in ["web", "copy"] {
-        let seen = row(&lab, name).await;
+        let seen = lab.row(name).await;
         assert_eq!(seen.state, State::Broken);
         let told = check(&lab, &format!("qemu.definition.{name}")).await;
         assert!(told.message.contains(&uuid), "{told:?}");
@@ -360,8 +354,8 @@ async fn twins_are_both_left_alone_until_one_is_changed() {
     }
     let new = uuid::Uuid::new_v4().to_string();
     edit(&lab, "copy", &uuid, &new);
-    assert_eq!(row(&lab, "web").await.state, State::Running);
-    assert_eq!(row(&lab, "copy").await.state, State::Stopped);
+    assert_eq!(lab.row("web").await.state, State::Running);
+    assert_eq!(lab.row("copy").await.state, State::Stopped);
     lab.power_off("web").await;
 }
 
@@ -387,9 +381,9 @@ async fn one_disk_of_two_vms_is_written_by_one_and_deleted_by_none() {
         "{told:?}"
     );
     let power = Power(lab.ctx.clone());
-    let web = row(&lab, "web").await;
+    let web = lab.row("web").await;
     lab.change(&power, &web, START).await.unwrap();
-    let thief = row(&lab, "thief").await;
+    let thief = lab.row("thief").await;
     let error = lab.change(&power, &thief, START).await.unwrap_err();
     assert!(
         error.message.contains("lock") && error.remedy.is_some(),
@@ -401,7 +395,7 @@ async fn one_disk_of_two_vms_is_written_by_one_and_deleted_by_none() {
     edit(&lab, "broken", "cpus = 1", "cpus = [");
     let remove = Remove(lab.ctx.clone());
     for name in ["thief", "web"] {
-        let on = row(&lab, name).await;
+        let on = lab.row(name).await;
         lab.change(&remove, &on, DELETE).await.unwrap();
         assert!(disk.exists(), "gone with {name}");
     }
@@ -416,7 +410,7 @@ async fn torn_records_are_told_and_change_nothing() {
     blank(&lab, "web").await;
     let dir = lab.ctx.store.dir("web").unwrap();
     let family = Snapshots(lab.ctx.clone());
-    let on = row(&lab, "web").await;
+    let on = lab.row("web").await;
     let take = |name: &str| SnapshotRequest::Create {
         name: name.into(),
         note: None,
@@ -448,7 +442,7 @@ async fn torn_records_are_told_and_change_nothing() {
     for file in [&paths.launch, &paths.journal] {
         fs::write(file, "{\"pid\": \u{1}").unwrap();
     }
-    assert_eq!(row(&lab, "web").await.state, State::Running);
+    assert_eq!(lab.row("web").await.state, State::Running);
     lab.power_off("web").await;
 }
 
@@ -459,7 +453,7 @@ async fn a_qemu_whose_definition_is_gone_is_found() {
     }
     let lab = Lab::new();
     blank(&lab, "web").await;
-    let on = row(&lab, "web").await;
+    let on = lab.row("web").await;
     let power = Power(lab.ctx.clone());
     lab.change(&power, &on, START).await.unwrap();
     let vm = lab.ctx.store.load("web").unwrap();
@@ -480,7 +474,7 @@ async fn a_qemu_whose_definition_is_gone_is_found() {
     let touched = lab.backend().repair(&task(&on.id), &id).await.unwrap_err();
     assert!(touched.remedy.unwrap().contains(&pid));
     fs::rename(&away, &dir).unwrap();
-    assert_eq!(row(&lab, "web").await.state, State::Running);
+    assert_eq!(lab.row("web").await.state, State::Running);
     lab.power_off("web").await;
     fs::remove_dir_all(&dir).unwrap();
     assert!(check(&lab, &id).await.fix.is_some());
@@ -517,7 +511,7 @@ async fn images_of_other_formats_are_converted_and_locked_ones_are_told() {
         .await;
     made.unwrap();
     fs::remove_file(&base).unwrap();
-    let on = row(&lab, "over").await;
+    let on = lab.row("over").await;
     let why = refused(&lab, &Power(lab.ctx.clone()), &on, START).await;
     assert!(why.contains("base.qcow2"), "{why}");
 }

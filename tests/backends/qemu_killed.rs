@@ -15,9 +15,8 @@ use corral::backend::contract::{ReadCx, SnapshotRequest};
 use corral::backend::qemu::families::Snapshots;
 use corral::backend::qemu::op::{self, Phase};
 use corral::model::{CheckStatus, State};
-use lab::{Lab, has_qemu};
-
-const READ: Duration = Duration::from_secs(30);
+use lab::guest::has_qemu;
+use lab::{Lab, READ};
 
 /// A `qemu-img` that stops before or after the call whose arguments hold a text.
 struct Held {

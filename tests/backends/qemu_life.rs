@@ -18,7 +18,8 @@ use corral::backend::qemu::power::Power;
 use corral::backend::qemu::recover::recover;
 use corral::backend::qemu::{process, snapshots};
 use corral::model::{Bytes, Consistency, Snapshot, State};
-use lab::{Lab, guest, has_qemu, request, task};
+use lab::guest::{guest, has_qemu};
+use lab::{Lab, request, task};
 
 const DELETE: RemoveRequest = RemoveRequest {
     keep_disks: false,

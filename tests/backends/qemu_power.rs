@@ -8,190 +8,30 @@
     reason = "a test may end where it stands and says what it skips"
 )]
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+mod lab;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
-    Backend, Change, Changes, Env, NoAsker, PauseRequest, Permit, PermitRequest, PowerRequest,
-    Prepared, ReadCx, RestartMode, TaskCx, Way,
+    Change, Changes as _, DiskSource, Firmware, PauseRequest, PowerRequest, Prepared, ReadCx,
+    RestartMode, Way,
 };
-use corral::backend::qemu::definition::{
-    Definition, DiskDef, FORMAT, FirmwareDef, FirmwareKind, Forward, NicDef, mac,
-};
-use corral::backend::qemu::store::Store;
-use corral::backend::qemu::{INFO, ctx::Ctx, locks};
-use corral::model::{
-    Bytes, Consent, ContextSpec, Dirs, Error, ErrorKind, Gate, Instance, Outcome, Result, State,
-    Support,
-};
+use corral::backend::qemu::ctx::Ctx;
+use corral::backend::qemu::definition::Definition;
+use corral::backend::qemu::power::Power;
+use corral::backend::qemu::{locks, process};
+use corral::model::{Bytes, ErrorKind, Instance, Outcome, Result, State};
 use futures::StreamExt as _;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
+use lab::guest::guest;
+use lab::{Lab, READ, request, task, task_within};
 
 /// Under TCG on a loaded machine a boot takes half a minute.
 const BOOT: Duration = Duration::from_secs(240);
-const READ: Duration = Duration::from_secs(30);
 
-/// The lab guest's disk, or `None` with a word why the test is skipped.
-fn guest() -> Option<PathBuf> {
-    let dir = std::env::var_os("CORRAL_LAB_GUEST")
-        .map_or_else(|| PathBuf::from("/var/tmp/corral-lab/guest"), PathBuf::from);
-    let disk = dir.join("guest.qcow2");
-    let here = disk.exists() && which::which("qemu-system-x86_64").is_ok();
-    if !here {
-        assert!(
-            std::env::var_os("CI").is_none_or(|ci| ci != "1"),
-            "no lab guest at {} or no QEMU",
-            disk.display()
-        );
-        println!("skipped: no lab guest at {} or no QEMU", disk.display());
-        return None;
-    }
-    Some(disk)
-}
-
-/// A context in a folder of its own; ends what it started.
-struct Lab {
-    dir: tempfile::TempDir,
-    backend: Arc<dyn Backend>,
-    ctx: Ctx,
-    disk: PathBuf,
-}
-
-impl Lab {
-    fn new() -> Option<Self> {
-        let disk = guest()?;
-        // Short: socket paths are bounded.
-        let dir = tempfile::Builder::new()
-            .prefix("cq")
-            .tempdir_in("/tmp")
-            .unwrap();
-        let backend = open(dir.path());
-        let ctx = Ctx::new(spec(), env(dir.path()));
-        Some(Self {
-            dir,
-            backend,
-            ctx,
-            disk,
-        })
-    }
-
-    fn define(&self, name: &str, forwards: Vec<Forward>) -> Definition {
-        let store = Store::open(&Dirs::under(self.dir.path()));
-        let folder = store.dir(name).unwrap();
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::copy(&self.disk, folder.join("disk0.qcow2")).unwrap();
-        let uuid = uuid::Uuid::new_v4();
-        let vm = Definition {
-            format: FORMAT,
-            uuid,
-            name: name.to_owned(),
-            cpus: 1,
-            memory: Bytes::mib(256),
-            machine: "q35".into(),
-            cpu_model: "qemu64".into(),
-            firmware: FirmwareDef {
-                kind: FirmwareKind::Bios,
-                code: None,
-                code_format: None,
-                vars: None,
-                secure_boot: false,
-            },
-            tpm: false,
-            os: None,
-            tags: Vec::new(),
-            note: None,
-            autostart: false,
-            template: false,
-            created_at: None,
-            disks: vec![DiskDef {
-                name: "disk0".into(),
-                path: folder.join("disk0.qcow2"),
-                format: "qcow2".into(),
-                bus: "virtio".into(),
-                size: Bytes::mib(162),
-                backing: None,
-                owned: true,
-                serial: String::new(),
-                readonly: false,
-            }],
-            cdroms: Vec::new(),
-            nics: vec![NicDef {
-                name: "net0".into(),
-                mac: mac(&uuid, 0),
-                model: "virtio".into(),
-                network: "user".into(),
-                forwards,
-            }],
-        };
-        store.save(&vm).unwrap();
-        vm
-    }
-
-    async fn row(&self, name: &str) -> Instance {
-        row(&self.backend, name).await
-    }
-
-    async fn until(&self, name: &str, state: State, limit: Duration) -> Instance {
-        let until = Instant::now() + limit;
-        loop {
-            let row = self.row(name).await;
-            if row.state == state {
-                return row;
-            }
-            assert!(Instant::now() < until, "{name} is {row:?}, not {state}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    }
-
-    /// Waits until the guest's login prompt has come `times` times.
-    async fn booted(&self, vm: &Definition, times: usize) {
-        let log = self.ctx.paths(&vm.uuid).unwrap().serial_log;
-        let until = Instant::now() + BOOT;
-        loop {
-            let text = std::fs::read(&log).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            if text.matches("lab-guest login:").count() >= times {
-                return;
-            }
-            assert!(Instant::now() < until, "no prompt: {text}");
-            tokio::time::sleep(Duration::from_millis(250)).await;
-        }
-    }
-
-    async fn power(&self, name: &str, request: PowerRequest) -> Result<Outcome> {
-        let row = self.row(name).await;
-        act(self.backend.power().unwrap(), &row, request, BOOT).await
-    }
-
-    async fn pause(&self, name: &str, request: PauseRequest) -> Result<Outcome> {
-        let row = self.row(name).await;
-        act(self.backend.pause().unwrap(), &row, request, BOOT).await
-    }
-
-    fn pid(&self, vm: &Definition) -> u32 {
-        let file = self.ctx.paths(&vm.uuid).unwrap().pid;
-        std::fs::read_to_string(file)
-            .unwrap()
-            .trim()
-            .parse()
-            .unwrap()
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        // Whatever a failed test left: by the pid that stands in our own folder.
-        let Ok(dirs) = std::fs::read_dir(self.dir.path().join("state/vms")) else {
-            return;
-        };
-        for dir in dirs.flatten() {
-            if let Ok(pid) = std::fs::read_to_string(dir.path().join("pid")) {
-                signal(pid.trim(), "-KILL");
-            }
-        }
-    }
+/// Waits until the guest's login prompt has come.
+async fn booted(lab: &Lab, vm: &Definition) {
+    lab.serial(&vm.name, "lab-guest login:", 0).await;
 }
 
 fn signal(pid: &str, which: &str) {
@@ -200,81 +40,16 @@ fn signal(pid: &str, which: &str) {
         .status();
 }
 
-fn spec() -> ContextSpec {
-    ContextSpec::new("local", INFO.kind())
-}
-
-fn env(root: &Path) -> Arc<Env> {
-    Arc::new(Env {
-        dirs: Dirs::under(root),
-        path: std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect(),
-        vars: std::collections::BTreeMap::new(),
-        home: root.to_owned(),
-    })
-}
-
-fn open(root: &Path) -> Arc<dyn Backend> {
-    (INFO.open)(spec(), env(root)).unwrap()
-}
-
-async fn row(backend: &Arc<dyn Backend>, name: &str) -> Instance {
-    let all = backend.inventory(&ReadCx::quiet(READ)).await.unwrap();
-    all.instances
-        .into_iter()
-        .find(|row| row.name == name)
-        .unwrap()
-}
-
-fn task(row: &Instance, timeout: Duration) -> TaskCx {
-    let permit = Permit::issue(&PermitRequest {
-        readonly: None,
-        gate: &Gate::Free,
-        consent: &Consent::default(),
-        support: &Support::Native,
-        command: "test",
-    })
-    .unwrap();
-    let (events, _) = mpsc::unbounded_channel();
-    let cancel = CancellationToken::new();
-    TaskCx::new(
-        permit,
-        row.id.clone(),
-        events,
-        cancel,
-        Arc::new(NoAsker),
-        Some(timeout),
-    )
-}
-
-async fn plan<R: Send + Sync + 'static>(
-    family: &dyn Changes<R>,
-    row: &Instance,
-    request: R,
-) -> Prepared {
+async fn stop_within(lab: &Lab, on: &Instance, limit: Duration) -> Result<Outcome> {
+    let prepared = plan(lab, on, STOP).await;
+    let family = Power(lab.ctx.clone());
     family
-        .prepare(&ReadCx::quiet(READ), row, request)
+        .run(&task_within(&on.id, Some(limit)), prepared)
         .await
-        .unwrap()
 }
 
-async fn act<R: Send + Sync + 'static>(
-    family: &dyn Changes<R>,
-    row: &Instance,
-    request: R,
-    timeout: Duration,
-) -> Result<Outcome> {
-    let prepared = plan(family, row, request).await;
-    if let Some(refusal) = prepared.refusals.first() {
-        return Err(Error::refused(format!(
-            "{} {}",
-            refusal.message,
-            refusal.remedy.as_deref().unwrap_or("")
-        )));
-    }
-    if prepared.unchanged {
-        return Ok(Outcome::unchanged(prepared.notes.join(" ")));
-    }
-    family.run(&task(row, timeout), prepared).await
+async fn plan(lab: &Lab, on: &Instance, request: PowerRequest) -> Prepared {
+    lab.prepare(&Power(lab.ctx.clone()), on, request).await
 }
 
 const STOP: PowerRequest = PowerRequest::Stop {
@@ -286,40 +61,34 @@ const FORCE: PowerRequest = PowerRequest::Stop {
     force_after: None,
 };
 
-/// A free port of this machine, for a guest's SSH.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_lives_its_life() {
-    let Some(lab) = Lab::new() else { return };
-    let port = free_port();
-    let forward = Forward {
-        host: "127.0.0.1".into(),
-        port,
-        guest: 22,
-    };
-    let vm = lab.define("web", vec![forward]);
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let source = DiskSource::Backed(image.to_str().unwrap().to_owned());
+    lab.make(request("web", source, Firmware::Bios))
+        .await
+        .unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    let port = vm.nics[0].forwards[0].port;
     assert_eq!(lab.row("web").await.state, State::Stopped);
     assert!(!lab.power("web", STOP).await.unwrap().changed);
     assert!(lab.power("web", PowerRequest::Start).await.unwrap().changed);
-    let running = lab.until("web", State::Running, READ).await;
+    let running = lab.until("web", State::Running).await;
     assert_eq!(running.uid.as_deref(), Some(vm.uuid.to_string().as_str()));
     assert!(!lab.power("web", PowerRequest::Start).await.unwrap().changed);
 
     // Another corral finds it again.
-    assert_eq!(
-        row(&open(lab.dir.path()), "web").await.state,
-        State::Running
-    );
+    let again = Ctx::new(lab.ctx.spec.clone(), lab.ctx.env.clone());
+    let found = process::connect(&again, &vm).await.unwrap();
+    assert!(found.is_some());
+    drop(found);
 
     assert!(lab.pause("web", PauseRequest::Pause).await.unwrap().changed);
     assert_eq!(lab.row("web").await.state, State::Paused);
     let refused = lab.power("web", PowerRequest::Start).await.unwrap_err();
     assert!(
-        refused.message.contains("corral resume local/web"),
+        refused.to_string().contains("corral resume local/web"),
         "{refused}"
     );
     let refused = lab.power("web", STOP).await.unwrap_err();
@@ -330,9 +99,10 @@ async fn a_guest_lives_its_life() {
             .unwrap()
             .changed
     );
-    lab.until("web", State::Running, READ).await;
+    lab.until("web", State::Running).await;
 
-    let routes = lab.backend.routes().unwrap();
+    let backend = lab.backend();
+    let routes = backend.routes().unwrap();
     let ways = routes
         .routes(&ReadCx::quiet(READ), &running, 22)
         .await
@@ -345,8 +115,8 @@ async fn a_guest_lives_its_life() {
             .is_err()
     );
 
-    lab.booted(&vm, 1).await;
-    let metrics = lab.backend.metrics().unwrap();
+    booted(&lab, &vm).await;
+    let metrics = backend.metrics().unwrap();
     let ids = [running.id.clone()];
     metrics.sample(&ReadCx::quiet(READ), &ids).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -363,15 +133,14 @@ async fn a_guest_lives_its_life() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_does_not_react_is_never_killed_unasked() {
-    let Some(lab) = Lab::new() else { return };
-    let vm = lab.define("slow", Vec::new());
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "slow").await;
     lab.power("slow", PowerRequest::Start).await.unwrap();
     // It has not booted: the request is lost.
     let row = lab.row("slow").await;
     let short = Duration::from_millis(300);
-    let error = act(lab.backend.power().unwrap(), &row, STOP, short)
-        .await
-        .unwrap_err();
+    let error = stop_within(&lab, &row, short).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::TimedOut);
     let text = error.to_string();
     assert!(text.contains("is still running"), "{text}");
@@ -395,24 +164,25 @@ async fn a_guest_that_does_not_react_is_never_killed_unasked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_and_a_restart_can_be_cancelled_and_say_where_they_stand() {
-    let Some(lab) = Lab::new() else { return };
-    let vm = lab.define("web", Vec::new());
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "web").await;
     lab.power("web", PowerRequest::Start).await.unwrap();
     let on = lab.row("web").await;
-    let family = lab.backend.power().unwrap();
+    let family = Power(lab.ctx.clone());
     const COLD: PowerRequest = PowerRequest::Restart(RestartMode::Cold);
     // Before anything was asked.
     for request in [STOP, COLD] {
-        let prepared = plan(family, &on, request).await;
-        let cx = task(&on, BOOT);
+        let prepared = plan(&lab, &on, request).await;
+        let cx = task(&on.id);
         cx.cancel.cancel();
         let error = family.run(&cx, prepared).await.unwrap_err();
         assert_eq!(error.message, "cancelled");
     }
     // While the guest is waited for: it has not booted and hears nothing.
     for request in [STOP, COLD] {
-        let prepared = plan(family, &on, request).await;
-        let cx = task(&on, BOOT);
+        let prepared = plan(&lab, &on, request).await;
+        let cx = task(&on.id);
         let later = cx.cancel.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(700)).await;
@@ -426,10 +196,10 @@ async fn a_stop_and_a_restart_can_be_cancelled_and_say_where_they_stand() {
         assert_eq!(lab.row("web").await.state, State::Running);
     }
     // After the guest went down: it is not started again.
-    lab.booted(&vm, 1).await;
+    booted(&lab, &vm).await;
     let log = lab.ctx.paths(&vm.uuid).unwrap().serial_log;
-    let prepared = plan(family, &on, COLD).await;
-    let cx = task(&on, BOOT);
+    let prepared = plan(&lab, &on, COLD).await;
+    let cx = task(&on.id);
     let later = cx.cancel.clone();
     let ends = tokio::spawn(async move {
         loop {
@@ -444,23 +214,23 @@ async fn a_stop_and_a_restart_can_be_cancelled_and_say_where_they_stand() {
     assert!(error.message.contains("cancelled; local/web"), "{error:?}");
     assert!(error.remedy.is_some());
     ends.await.unwrap();
-    lab.until("web", State::Stopped, READ).await;
+    lab.until("web", State::Stopped).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(lab.row("web").await.state, State::Stopped);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_corrals_never_start_two_processes() {
-    let Some(lab) = Lab::new() else { return };
-    let vm = lab.define("one", Vec::new());
-    let other = open(lab.dir.path());
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "one").await;
     let stopped = lab.row("one").await;
-    let (mine, theirs) = (lab.backend.power().unwrap(), other.power().unwrap());
+    let (mine, theirs) = (Power(lab.ctx.clone()), Power(lab.ctx.clone()));
     let (a, b) = (
-        plan(mine, &stopped, PowerRequest::Start).await,
-        plan(theirs, &stopped, PowerRequest::Start).await,
+        plan(&lab, &stopped, PowerRequest::Start).await,
+        plan(&lab, &stopped, PowerRequest::Start).await,
     );
-    let (cx_a, cx_b) = (task(&stopped, BOOT), task(&stopped, BOOT));
+    let (cx_a, cx_b) = (task(&stopped.id), task(&stopped.id));
     let (a, b) = tokio::join!(mine.run(&cx_a, a), theirs.run(&cx_b, b));
     let changed = [&a, &b]
         .iter()
@@ -474,16 +244,16 @@ async fn two_corrals_never_start_two_processes() {
         }
     }
     // A plan of before is worth nothing now.
-    let old = plan(mine, &lab.row("one").await, FORCE).await;
+    let old = plan(&lab, &lab.row("one").await, FORCE).await;
     assert!(lab.power("one", FORCE).await.unwrap().changed);
-    let error = mine.run(&task(&stopped, BOOT), old).await.unwrap_err();
+    let error = mine.run(&task(&stopped.id), old).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Conflict);
     assert!(error.message.contains("Nothing was done"), "{error}");
 
     // While one corral changes it, another says who does.
-    let again = plan(mine, &lab.row("one").await, PowerRequest::Start).await;
+    let again = plan(&lab, &lab.row("one").await, PowerRequest::Start).await;
     let held = locks::vm(&lab.ctx, &vm.uuid, "one").await.unwrap();
-    let error = mine.run(&task(&stopped, BOOT), again).await.unwrap_err();
+    let error = mine.run(&task(&stopped.id), again).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Conflict);
     assert!(
         error.message.contains(&std::process::id().to_string()),
@@ -495,16 +265,17 @@ async fn two_corrals_never_start_two_processes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_process_hides_no_other() {
-    let Some(lab) = Lab::new() else { return };
-    let hung = lab.define("hung", Vec::new());
-    lab.define("fine", Vec::new());
-    let broken = lab.dir.path().join("data/vms/odd");
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let hung = lab.define(&image, "hung").await;
+    lab.define(&image, "fine").await;
+    let broken = lab.ctx.store.root().join("odd");
     std::fs::create_dir_all(&broken).unwrap();
     std::fs::write(broken.join("vm.toml"), "name = [\n").unwrap();
     lab.power("hung", PowerRequest::Start).await.unwrap();
     lab.power("fine", PowerRequest::Start).await.unwrap();
-    signal(&lab.pid(&hung).to_string(), "-STOP");
-    let all = lab.backend.inventory(&ReadCx::quiet(READ)).await.unwrap();
+    signal(&lab.pid(&hung), "-STOP");
+    let all = lab.backend().inventory(&ReadCx::quiet(READ)).await.unwrap();
     let of = |name: &str| all.instances.iter().find(|row| row.name == name).unwrap();
     assert_eq!(of("hung").state, State::Unknown);
     assert!(of("hung").reason.as_deref().unwrap().contains("monitor"));
@@ -512,7 +283,10 @@ async fn a_hanging_process_hides_no_other() {
     assert_eq!(of("odd").state, State::Broken);
     assert!(of("odd").reason.as_deref().unwrap().contains("vm.toml:"));
     let refused = lab.power("hung", STOP).await.unwrap_err();
-    assert!(refused.message.contains("corral stop --force"), "{refused}");
+    assert!(
+        refused.to_string().contains("corral stop --force"),
+        "{refused}"
+    );
     assert!(lab.power("hung", FORCE).await.unwrap().changed);
     assert_eq!(lab.row("hung").await.state, State::Stopped);
     assert!(lab.power("fine", FORCE).await.unwrap().changed);
@@ -520,13 +294,14 @@ async fn a_hanging_process_hides_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_process_is_told_and_starts_again() {
-    let Some(lab) = Lab::new() else { return };
-    let vm = lab.define("dead", Vec::new());
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "dead").await;
     lab.power("dead", PowerRequest::Start).await.unwrap();
-    signal(&lab.pid(&vm).to_string(), "-KILL");
-    let row = lab.until("dead", State::Crashed, READ).await;
+    signal(&lab.pid(&vm), "-KILL");
+    let row = lab.until("dead", State::Crashed).await;
     assert!(row.reason.unwrap().contains("killed or crashed"));
-    let checks = lab.backend.doctor(&ReadCx::quiet(READ)).await;
+    let checks = lab.backend().doctor(&ReadCx::quiet(READ)).await;
     let stale = checks
         .iter()
         .find(|check| check.id == "qemu.stale.dead")
@@ -534,8 +309,8 @@ async fn a_killed_process_is_told_and_starts_again() {
     assert!(stale.fix.is_some());
     let row = lab.row("dead").await;
     let mended = lab
-        .backend
-        .repair(&task(&row, BOOT), "qemu.stale.dead")
+        .backend()
+        .repair(&task(&row.id), "qemu.stale.dead")
         .await
         .unwrap();
     assert!(mended.changed);
@@ -551,17 +326,12 @@ async fn a_killed_process_is_told_and_starts_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_do_is_seen_as_it_happens() {
-    let Some(lab) = Lab::new() else { return };
-    // Port 0 is settled at the first start.
-    let open_port = Forward {
-        host: "127.0.0.1".into(),
-        port: 0,
-        guest: 22,
-    };
-    let vm = lab.define("seen", vec![open_port]);
-    let mut first = Arc::clone(&lab.backend).watch().unwrap();
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "seen").await;
+    let mut first = lab.backend().watch().unwrap();
     // A second corral that watches too: it gets no events, and sees the same.
-    let mut second = open(lab.dir.path()).watch().unwrap();
+    let mut second = lab.backend().watch().unwrap();
     for watch in [&mut first, &mut second] {
         wait_for(watch, State::Stopped).await;
     }
@@ -576,7 +346,8 @@ async fn what_others_do_is_seen_as_it_happens() {
     let until = Instant::now() + READ * 2;
     loop {
         let ids = [row.id.clone()];
-        let events = lab.backend.events().unwrap();
+        let backend = lab.backend();
+        let events = backend.events().unwrap();
         let cx = ReadCx::quiet(READ);
         let told = events.recorded(&cx, Some(&ids[0])).await.unwrap();
         if told.iter().any(|event| event.kind == "STOP") {
@@ -590,7 +361,7 @@ async fn what_others_do_is_seen_as_it_happens() {
         let told = events_until(watch, "STOP").await;
         assert_eq!(told.iter().filter(|kind| *kind == "STOP").count(), 1);
     }
-    signal(&lab.pid(&vm).to_string(), "-KILL");
+    signal(&lab.pid(&vm), "-KILL");
     for watch in [&mut first, &mut second] {
         wait_for(watch, State::Crashed).await;
     }
@@ -619,15 +390,18 @@ async fn events_until(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_shot_commands_do_and_see_is_recorded() {
-    let Some(lab) = Lab::new() else { return };
-    let vm = lab.define("web", Vec::new());
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let vm = lab.define(&image, "web").await;
     let kinds = async || -> Vec<String> {
-        let events = lab.backend.events().unwrap();
+        let backend = lab.backend();
+        let events = backend.events().unwrap();
         let id = lab.ctx.id("web");
         let told = events.recorded(&ReadCx::quiet(READ), Some(&id)).await;
         let mut told: Vec<_> = told.unwrap().into_iter().map(|event| event.kind).collect();
         // A firmware that is disturbed in its first moments resets once more by itself.
         told.dedup();
+        assert_eq!(told.remove(0), "CREATED");
         told
     };
     lab.power("web", PowerRequest::Start).await.unwrap();
@@ -644,8 +418,8 @@ async fn what_one_shot_commands_do_and_see_is_recorded() {
     assert_eq!(kinds().await.len(), 5, "its end is told once");
     // The guest goes down by itself while nobody looks.
     lab.power("web", PowerRequest::Start).await.unwrap();
-    lab.booted(&vm, 1).await;
-    let pid = lab.pid(&vm).to_string();
+    booted(&lab, &vm).await;
+    let pid = lab.pid(&vm);
     let paths = lab.ctx.paths(&vm.uuid).unwrap();
     {
         let mut qmp = corral::backend::qemu::process::connect(&lab.ctx, &vm)
@@ -667,8 +441,8 @@ async fn what_one_shot_commands_do_and_see_is_recorded() {
     assert_eq!(kinds().await[5..], ["STARTED", "ENDED"]);
     // And once it is killed by someone.
     lab.power("web", PowerRequest::Start).await.unwrap();
-    signal(&lab.pid(&vm).to_string(), "-KILL");
-    lab.until("web", State::Crashed, READ).await;
+    signal(&lab.pid(&vm), "-KILL");
+    lab.until("web", State::Crashed).await;
     assert_eq!(kinds().await[7..], ["STARTED", "ENDED"]);
 }
 

@@ -24,8 +24,6 @@ pub struct Bench {
     pub patience: Duration,
     /// What a new instance is made from.
     pub source: DiskSource,
-    /// The guest reacts to a shutdown request.
-    pub reacts: bool,
     /// Native calls of changes seen so far, where the backend can tell.
     pub calls: Option<Box<dyn Fn() -> Vec<String> + Send + Sync>>,
 }
@@ -97,7 +95,7 @@ impl Bench {
     /// Waits until a guest that was started can be asked to do something.
     pub async fn ready(&self, id: &InstanceId) {
         let until = std::time::Instant::now() + self.patience;
-        while self.reacts && self.row(id).await.agent != Some(true) {
+        while self.row(id).await.agent != Some(true) {
             assert!(
                 std::time::Instant::now() < until,
                 "the agent of {id} never answered"

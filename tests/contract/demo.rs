@@ -29,7 +29,6 @@ async fn every_impersonated_kind_keeps_the_contract() {
             namespace,
             patience: Duration::from_secs(30),
             source: DiskSource::Blank,
-            reacts: true,
             calls: Some(Box::new(move || seen.calls().native)),
         };
         suite::run(&bench).await;

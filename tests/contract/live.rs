@@ -41,23 +41,21 @@ pub async fn snapshots(bench: &Bench, id: &InstanceId) {
     assert!(live.current);
     assert_eq!(detail.instance.state, State::Running);
 
-    if bench.reacts {
-        bench.ready(id).await;
-        let row = bench.row(id).await;
-        let back = SnapshotRequest::Restore {
-            name: "s1".to_owned(),
-            stop: true,
-            start: true,
-            keep_present: Some("kept".to_owned()),
-        };
-        bench.change(family(), &row, back).await.unwrap();
-        let detail = bench.backend.detail(&bench.cx(), id).await.unwrap();
-        assert_eq!(detail.instance.state, State::Running);
-        assert!(detail.snapshots.iter().any(|s| s.name == "kept"));
-        let current: Vec<_> = detail.snapshots.iter().filter(|s| s.current).collect();
-        assert_eq!(current.len(), 1);
-        assert_eq!(current[0].name, "s1");
-    }
+    bench.ready(id).await;
+    let row = bench.row(id).await;
+    let back = SnapshotRequest::Restore {
+        name: "s1".to_owned(),
+        stop: true,
+        start: true,
+        keep_present: Some("kept".to_owned()),
+    };
+    bench.change(family(), &row, back).await.unwrap();
+    let detail = bench.backend.detail(&bench.cx(), id).await.unwrap();
+    assert_eq!(detail.instance.state, State::Running);
+    assert!(detail.snapshots.iter().any(|s| s.name == "kept"));
+    let current: Vec<_> = detail.snapshots.iter().filter(|s| s.current).collect();
+    assert_eq!(current.len(), 1);
+    assert_eq!(current[0].name, "s1");
     let row = bench.row(id).await;
     bench
         .change(bench.backend.power(), &row, POWER_OFF)

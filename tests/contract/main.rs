@@ -9,6 +9,8 @@
 
 mod bench;
 mod demo;
+#[path = "../backends/guest.rs"]
+mod guest;
 mod identity;
 mod live;
 mod moods;

@@ -46,7 +46,6 @@ fn bench(demo: &Arc<Demo>, patience: Duration) -> Bench {
         namespace: None,
         patience,
         source: corral::backend::contract::DiskSource::Blank,
-        reacts: true,
         calls: None,
     }
 }

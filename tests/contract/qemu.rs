@@ -1,6 +1,6 @@
 //! Real QEMU with the guest of `tests/lab/`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,28 +9,8 @@ use corral::backend::qemu;
 use corral::model::{ContextSpec, Dirs};
 
 use crate::bench::Bench;
+use crate::guest::guest;
 use crate::suite;
-
-/// The guest's disk; `None` (and a line that says so) where it was not built and CI did not ask.
-fn guest() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = std::env::var_os("CORRAL_LAB_GUEST")
-        .map_or_else(|| root.join("target/lab/guest"), PathBuf::from);
-    let disk = dir.join("guest.qcow2");
-    if disk.exists() {
-        return Some(disk);
-    }
-    if std::env::var_os("CI").is_some() {
-        let built = std::process::Command::new(root.join("tests/lab/guest-image.sh"))
-            .arg(&dir)
-            .status()
-            .unwrap();
-        assert!(built.success(), "tests/lab/guest-image.sh failed");
-        return Some(disk);
-    }
-    eprintln!("skipped: no guest; build it: tests/lab/guest-image.sh");
-    None
-}
 
 fn open(root: &Path) -> Arc<dyn Backend> {
     let env = Env {
@@ -54,9 +34,6 @@ async fn qemu_keeps_the_contract_with_a_real_guest() {
         namespace: None,
         patience: Duration::from_secs(100),
         source: DiskSource::Copy(disk.to_str().unwrap().to_owned()),
-        // A row does not tell yet whether a guest is up, so nothing is asked of it here; shutdowns
-        // and reboots of this guest are in `tests/backends/`.
-        reacts: false,
         calls: None,
     });
     let suite = {

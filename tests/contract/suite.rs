@@ -281,12 +281,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
         let samples = metrics.sample(&bench.cx(), &ids).await.unwrap();
         assert!(samples.iter().all(|(of, _)| of == id), "sampled a ghost");
     }
-    let mut modes = vec![RestartMode::Force];
-    if bench.reacts {
-        modes.push(RestartMode::Cold);
-        modes.push(RestartMode::Guest);
-    }
-    for mode in modes {
+    for mode in [RestartMode::Force, RestartMode::Cold, RestartMode::Guest] {
         bench.ready(id).await;
         let row = bench.row(id).await;
         let restart = PowerRequest::Restart(mode);
@@ -296,13 +291,12 @@ async fn power(bench: &Bench, id: &InstanceId) {
     bench.ready(id).await;
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
-    let force = !bench.reacts;
     bench
         .change(
             backend.power(),
             &row,
             PowerRequest::Stop {
-                force,
+                force: false,
                 force_after: None,
             },
         )
