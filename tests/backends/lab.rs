@@ -172,8 +172,7 @@ impl Lab {
     /// A VM with an overlay of the guest's disk.
     pub async fn define(&self, image: &Path, name: &str) -> Definition {
         let source = DiskSource::Backed(image.to_str().unwrap().to_owned());
-        let mut wanted = request(name, source, Firmware::Bios);
-        wanted.publish.clear();
+        let wanted = request(name, source, Firmware::Bios);
         self.make(wanted).await.unwrap();
         self.ctx.store.load(name).unwrap()
     }
@@ -277,7 +276,7 @@ pub fn task_within(id: &InstanceId, timeout: Option<Duration>) -> TaskCx {
 }
 
 /// Other contexts hand out the same first port; each test takes one of its own.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let socket = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     socket.local_addr().unwrap().port()
 }

@@ -41,7 +41,6 @@ async fn blank(lab: &Lab, name: &str) {
     let mut wanted = request(name, DiskSource::Blank, Firmware::Bios);
     wanted.disk_size = Some(Bytes::mib(8));
     wanted.memory = Bytes::mib(64);
-    wanted.publish.clear();
     lab.make(wanted).await.unwrap();
 }
 

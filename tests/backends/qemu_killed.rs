@@ -85,7 +85,21 @@ async fn mended(lab: &Lab) {
 }
 
 async fn fix(lab: &Lab) {
-    let status = lab.corral(&["doctor", "--fix", "-y"]).status().unwrap();
+    // More than one repair is confirmed by their number, as the refusal says.
+    let asked = lab
+        .corral(&["doctor", "--fix", "-y"])
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    let mut status = asked.status;
+    if let Some((word, _)) = said
+        .split_once("--confirm '")
+        .and_then(|(_, rest)| rest.split_once('\''))
+    {
+        let confirmed = lab.corral(&["doctor", "--fix", "--confirm", word]).status();
+        status = confirmed.unwrap();
+    }
     let backend = lab.backend();
     let left: Vec<_> = backend
         .doctor(&ReadCx::quiet(READ))
@@ -270,6 +284,8 @@ async fn snapshots_of_a_running_vm_that_were_killed_are_whole_or_gone() {
             "--firmware",
             "uefi",
             "--start",
+            "--publish",
+            &format!("{}:22", lab::free_port()),
         ],
     );
     let take = ["snapshot", "create", "web", "--name", "s", "--with-memory"];
@@ -372,6 +388,8 @@ async fn a_qemu_that_dies_while_it_writes_a_snapshot_loses_nothing() {
             "--firmware",
             "bios",
             "--start",
+            "--publish",
+            &format!("{}:22", lab::free_port()),
         ],
     );
     run(&lab, &["snapshot", "create", "web", "--name", "good"]);
