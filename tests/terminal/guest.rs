@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::lab::{guest, has_qemu};
+use super::installed::{guest, has_qemu};
 use super::tmux::{Pane, is_there};
 
 /// A command of a second shell: the same home, no terminal.

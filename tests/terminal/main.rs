@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod guest;
-#[path = "../backends/lab.rs"]
-mod lab;
+#[path = "../backends/guest.rs"]
+mod installed;
 mod life;
 mod live;
 mod restored;
