@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
+use jsonschema::Validator;
 use serde_json::Value;
 
 /// A home directory and what is run in it.
@@ -40,7 +42,9 @@ impl Home {
     }
 
     pub(crate) fn run(&self, words: &[&str]) -> Output {
-        Output::of(self.command().args(words).output().unwrap())
+        let output = Output::of(self.command().args(words).output().unwrap());
+        output.keeps_the_schema(words);
+        output
     }
 
     /// Against a simulated fleet without delays.
@@ -65,7 +69,9 @@ impl Home {
             .unwrap()
             .write_all(input.as_bytes())
             .unwrap();
-        Output::of(child.wait_with_output().unwrap())
+        let output = Output::of(child.wait_with_output().unwrap());
+        output.keeps_the_schema(words);
+        output
     }
 
     /// Files below the home.
@@ -96,12 +102,30 @@ impl Output {
         }
     }
 
-    /// The JSON that was printed, held against the schema.
+    /// Whatever JSON or YAML was printed is as the schema says; asked after every run.
+    fn keeps_the_schema(&self, words: &[&str]) {
+        let joined = words.join(" ");
+        if joined.contains("jsonpath") {
+            return;
+        }
+        if joined.contains("json") || self.out.starts_with('{') {
+            for value in serde_json::Deserializer::from_str(&self.out).into_iter() {
+                let value: Value = value.unwrap_or_else(|e| panic!("{words:?}: {e}: {}", self.out));
+                valid(&value);
+            }
+        }
+        if joined.contains("--progress json") || joined.contains("--progress=json") {
+            for line in self.err.lines().filter(|line| line.starts_with('{')) {
+                let event: Value = serde_json::from_str(line).unwrap();
+                assert!(events().is_valid(&event), "{line}");
+            }
+        }
+    }
+
+    /// The JSON that was printed.
     pub(crate) fn json(&self) -> Value {
-        let value: Value = serde_json::from_str(&self.out)
-            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.out, self.err));
-        valid(&value);
-        value
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|e| panic!("{e}: {}\n{}", self.out, self.err))
     }
 
     /// No escape code anywhere.
@@ -113,10 +137,35 @@ impl Output {
     }
 }
 
+/// The schema that is committed: the page that others build upon.
+fn schema() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schema/corral-1.json");
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    })
+}
+
+fn answers() -> &'static Validator {
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    VALIDATOR.get_or_init(|| jsonschema::validator_for(schema()).unwrap())
+}
+
+fn events() -> &'static Validator {
+    static VALIDATOR: OnceLock<Validator> = OnceLock::new();
+    VALIDATOR.get_or_init(|| {
+        let defs = &schema()["$defs"];
+        let events = serde_json::json!({"$defs": defs, "$ref": "#/$defs/TaskEvent"});
+        jsonschema::validator_for(&events).unwrap()
+    })
+}
+
+pub(crate) fn is_valid(value: &Value) -> bool {
+    answers().is_valid(value)
+}
+
 pub(crate) fn valid(value: &Value) {
-    let schema = corral::cli::schema::schema();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator
+    let errors: Vec<String> = answers()
         .iter_errors(value)
         .map(|e| e.to_string())
         .collect();

@@ -7,6 +7,7 @@ mod contexts;
 mod doctor;
 mod harness;
 mod reading;
+mod schema;
 mod secrets;
 mod selectors;
 mod usage;
