@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+mod asked;
 mod guest;
 #[path = "../backends/guest.rs"]
 mod installed;
