@@ -1,6 +1,6 @@
 //! One-shot commands on a terminal: what they ask, and what becomes of a change that is interrupted.
 
-use super::lab::has_qemu;
+use super::installed::has_qemu;
 use super::tmux::{Pane, is_there};
 
 const CORRAL: &str = env!("CARGO_BIN_EXE_corral");
