@@ -51,7 +51,9 @@ fn the_default_of_a_question_is_no() {
     }
     // Without a terminal there is nobody to ask.
     pane.line("clear");
-    pane.line(&format!("setsid -w {CORRAL} {stop} < /dev/null; echo $? > alone"));
+    pane.line(&format!(
+        "setsid -w {CORRAL} {stop} < /dev/null; echo $? > alone"
+    ));
     assert_eq!(pane.file("alone"), "6\n", "{}", pane.screen());
 }
 
