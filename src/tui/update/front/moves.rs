@@ -1,0 +1,111 @@
+//! Moving in lists and in the detail.
+
+use crate::tui::app::{App, Focus, Pane, Tab};
+use crate::tui::layout;
+use crate::tui::listing;
+
+pub(super) fn page(app: &App) -> isize {
+    let rows = match app.pane {
+        Pane::Inventory => layout::body(app).rows,
+        _ => layout::list_rows(app.setup.size, false),
+    };
+    isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
+}
+
+pub(super) fn step(app: &mut App, by: isize) {
+    match app.pane {
+        Pane::Inventory if app.focus == Focus::Detail => scroll(app, by),
+        Pane::Inventory => app.inventory.step(by),
+        pane => {
+            let count = listing::of(app, pane).rows.len();
+            let cursor = app.cursors.entry(pane).or_default();
+            cursor.row = cursor
+                .row
+                .saturating_add_signed(by)
+                .min(count.saturating_sub(1));
+            cursor.key = None;
+        }
+    }
+}
+
+pub(super) fn left(app: &mut App) {
+    if app.inventory.skip == 0 {
+        app.say("the first column is on the screen");
+    }
+    app.inventory.skip = app.inventory.skip.saturating_sub(1);
+}
+
+pub(super) fn right(app: &mut App) {
+    let width = layout::body(app).list.map_or(0, |area| area.width);
+    let all = crate::tui::columns::shown_at(app, width);
+    if crate::tui::columns::hidden(&all, width, app.inventory.skip) {
+        app.inventory.skip += 1;
+    } else {
+        app.say("the last column is on the screen");
+    }
+}
+
+pub(super) fn focus(app: &mut App) {
+    if app.pane != Pane::Inventory || !app.detail.open {
+        app.say("there is one pane on the screen · d opens the detail");
+        return;
+    }
+    app.focus = match app.focus {
+        Focus::List => Focus::Detail,
+        Focus::Detail => Focus::List,
+    };
+}
+
+pub(super) fn turn_tab(app: &mut App, by: usize) {
+    if !app.detail.open {
+        app.say("d opens the detail");
+        return;
+    }
+    let at = Tab::ALL
+        .iter()
+        .position(|tab| *tab == app.detail.tab)
+        .unwrap_or(0);
+    app.detail.tab = Tab::ALL[(at + by) % Tab::ALL.len()];
+    app.detail.scroll = 0;
+}
+
+pub(super) fn scroll(app: &mut App, by: isize) {
+    if !app.detail.open {
+        app.say("d opens the detail");
+        return;
+    }
+    if app.detail.tab == Tab::Snapshots && app.focus == Focus::Detail {
+        let count = app.current_detail().map_or(0, |d| d.snapshots.len());
+        let row = app
+            .detail
+            .snapshot
+            .saturating_add_signed(by)
+            .min(count.saturating_sub(1));
+        if row == app.detail.snapshot {
+            app.say(if by < 0 {
+                "this is the top"
+            } else {
+                "this is the end"
+            });
+        }
+        app.detail.snapshot = row;
+        return;
+    }
+    let lines = crate::tui::view::detail_lines(app).len();
+    let height = layout::body(app)
+        .detail
+        .map_or(1, |area| usize::from(area.height.saturating_sub(2)).max(1));
+    let scroll = app
+        .detail
+        .scroll
+        .saturating_add_signed(by)
+        .min(lines.saturating_sub(height));
+    if scroll == app.detail.scroll {
+        app.say(if by < 0 {
+            "this is the top"
+        } else {
+            "this is the end"
+        });
+    }
+    app.detail.scroll = scroll;
+}

@@ -1,0 +1,221 @@
+//! Which pane is on the screen, and the ways between them.
+
+use super::rows::{derive, set_filter};
+use crate::model::{Action, Error, InstanceId};
+use crate::tui::app::{App, Focus, Overlay, Pane, Tab};
+use crate::tui::dialog::QuitDialog;
+use crate::tui::msg::Effect;
+
+/// Puts a pane on the screen; where we were is a way back.
+pub(in crate::tui::update) fn show(app: &mut App, pane: Pane) {
+    if app.pane != pane {
+        app.back.push(app.pane);
+        app.forward.clear();
+        app.pane = pane;
+        app.focus = Focus::List;
+    }
+}
+
+pub(super) fn go(app: &mut App, name: &str) -> Vec<Effect> {
+    if name == "snapshots" {
+        open_detail(app, Tab::Snapshots);
+        return Vec::new();
+    }
+    let Some((_, pane, _)) = Pane::NAMES.iter().find(|(word, _, _)| *word == name) else {
+        let names: Vec<&str> = Pane::NAMES.iter().map(|(word, _, _)| *word).collect();
+        app.complain(&Error::invalid(format!(
+            "there is no pane {name:?}; there are {} and snapshots",
+            names.join(", ")
+        )));
+        return Vec::new();
+    };
+    app.notice = None;
+    if app.pane == *pane {
+        app.say(format!("{} is on the screen", pane.title()));
+    }
+    show(app, *pane);
+    reload(app, false)
+}
+
+/// Asks for what the pane shows; again, if it was there before.
+pub(super) fn reload(app: &mut App, again: bool) -> Vec<Effect> {
+    let verb = match app.pane {
+        Pane::History => "history",
+        Pane::Doctor => "doctor",
+        Pane::Support => "matrix",
+        _ => return Vec::new(),
+    };
+    let number = app.number();
+    let loaded = match app.pane {
+        Pane::History => &mut app.history,
+        Pane::Doctor => &mut app.doctor,
+        _ => &mut app.matrix,
+    };
+    // The journal and the checks change behind our back; the matrix does not.
+    if loaded.asked.is_some() && !again || (loaded.value.is_some() && app.pane == Pane::Support) {
+        return Vec::new();
+    }
+    loaded.asked = Some(number);
+    let mut action = Action::new(verb);
+    if verb == "history" {
+        action = action.with("last", 200);
+    }
+    vec![Effect::Read(number, action)]
+}
+
+/// A question of the command line: the pane that answers it, or a new answer.
+pub(in crate::tui::update) fn question(app: &mut App, action: Action, line: &str) -> Vec<Effect> {
+    let plain =
+        action.targets.is_empty() && action.args.0.is_empty() && action.scope.filter.is_none();
+    let pane = match action.verb.as_str() {
+        "list" if plain => Some("inventory"),
+        "tasks list" if plain => Some("tasks"),
+        "history" if plain => Some("history"),
+        "doctor" if plain => Some("doctor"),
+        "matrix" if plain => Some("support"),
+        "context list" if plain => Some("contexts"),
+        _ => None,
+    };
+    if let Some(pane) = pane {
+        return go(app, pane);
+    }
+    let number = app.number();
+    app.asked.push((number, line.to_owned()));
+    app.say(format!("{line} …"));
+    vec![Effect::Read(number, action)]
+}
+
+pub(super) fn open_detail(app: &mut App, tab: Tab) {
+    show(app, Pane::Inventory);
+    if app.inventory.selected().is_none() {
+        app.say("no instance is under the cursor");
+        return;
+    }
+    app.detail.open = true;
+    app.detail.tab = tab;
+    app.detail.scroll = 0;
+    app.focus = Focus::Detail;
+}
+
+pub(super) fn open(app: &mut App) -> Vec<Effect> {
+    match app.pane {
+        Pane::Inventory => {
+            let tab = app.detail.tab;
+            open_detail(app, tab);
+        }
+        Pane::Contexts => {
+            let key = app.cursors.get(&Pane::Contexts).and_then(|c| c.key.clone());
+            if let Some(name) = key.filter(|name| app.fleet.context(name).is_some()) {
+                app.inventory.context = Some(name);
+                show(app, Pane::Inventory);
+                derive(app);
+            } else {
+                app.say("no context is under the cursor");
+            }
+        }
+        Pane::Problems => {
+            let key = app.cursors.get(&Pane::Problems).and_then(|c| c.key.clone());
+            let id = key.and_then(|key| key.parse::<InstanceId>().ok());
+            match id {
+                Some(id) if app.fleet.get(&id).is_some() => {
+                    if !app.inventory.go_to(&id) {
+                        app.inventory.context = None;
+                        app.inventory.problems = false;
+                        set_filter(app, "");
+                        app.inventory.go_to(&id);
+                        app.say("the filter was cleared, it hid this instance");
+                    }
+                    open_detail(app, Tab::Summary);
+                }
+                _ => {
+                    let cursor = app.cursors.entry(Pane::Problems).or_default();
+                    cursor.open = !cursor.open;
+                }
+            }
+        }
+        pane => {
+            let cursor = app.cursors.entry(pane).or_default();
+            cursor.open = !cursor.open;
+        }
+    }
+    Vec::new()
+}
+
+/// One layer back: an opened entry, the detail, the filter, the pane. Never the marks.
+pub(super) fn escape(app: &mut App) -> Vec<Effect> {
+    app.notice = None;
+    if let Some(cursor) = app.cursors.get_mut(&app.pane)
+        && cursor.open
+    {
+        cursor.open = false;
+    } else if app.pane != Pane::Inventory {
+        back(app);
+    } else if app.inventory.range.take().is_some() {
+        app.say("the range is given up");
+    } else if app.focus == Focus::Detail {
+        app.focus = Focus::List;
+    } else if app.detail.open {
+        app.detail.open = false;
+    } else if !app.inventory.filter_text.is_empty() {
+        set_filter(app, "");
+        app.say("filter cleared");
+    } else if app.inventory.problems || app.inventory.context.is_some() {
+        app.inventory.problems = false;
+        app.inventory.context = None;
+        derive(app);
+        app.say("all instances");
+    } else {
+        app.say("nothing to go back from · q leaves");
+    }
+    Vec::new()
+}
+
+pub(super) fn close(app: &mut App) -> Vec<Effect> {
+    if app.pane != Pane::Inventory {
+        let following = app.pane == Pane::Answer && app.answer.follows.take().is_some();
+        show(app, Pane::Inventory);
+        return if following {
+            vec![Effect::Unfollow]
+        } else {
+            Vec::new()
+        };
+    }
+    if app.focus == Focus::Detail || app.detail.open {
+        app.detail.open = false;
+        app.focus = Focus::List;
+        return Vec::new();
+    }
+    quit(app)
+}
+
+pub(super) fn back(app: &mut App) {
+    let Some(pane) = app.back.pop() else {
+        app.say("there is nothing before this");
+        return;
+    };
+    app.forward.push(app.pane);
+    app.pane = pane;
+    app.focus = Focus::List;
+}
+
+pub(super) fn forward(app: &mut App) {
+    let Some(pane) = app.forward.pop() else {
+        app.say("there is nothing after this");
+        return;
+    };
+    app.back.push(app.pane);
+    app.pane = pane;
+    app.focus = Focus::List;
+}
+
+/// Leaves; asks first while work is under way.
+pub(in crate::tui::update) fn quit(app: &mut App) -> Vec<Effect> {
+    if app.running_tasks().next().is_none() && app.submitting.is_empty() {
+        app.leaving = true;
+        return vec![Effect::Quit];
+    }
+    if !app.overlays.iter().any(|o| matches!(o, Overlay::Quit(_))) {
+        app.overlays.push(Overlay::Quit(QuitDialog::default()));
+    }
+    Vec::new()
+}
