@@ -1,0 +1,70 @@
+//! Checks, and what to do about them.
+
+use super::{ListRow, Listing, loading};
+use crate::model::{Body, CheckStatus};
+use crate::tui::app::App;
+use crate::tui::theme::Role;
+
+pub(super) fn doctor(app: &App) -> Listing {
+    let (empty, mut note) = loading(&app.doctor, "every context");
+    let checks = match app.doctor.value.as_ref().map(|d| &d.body) {
+        Some(Body::Checks(checks)) => checks.as_slice(),
+        _ => &[],
+    };
+    if note.is_none() && !checks.is_empty() {
+        let count = |status| checks.iter().filter(|c| c.status == status).count();
+        let (bad, warn) = (count(CheckStatus::Fail), count(CheckStatus::Warn));
+        let role = if bad > 0 {
+            Role::Error
+        } else if warn > 0 {
+            Role::Warn
+        } else {
+            Role::Ok
+        };
+        note = Some((
+            format!(
+                "{} ok, {warn} warnings, {bad} failed",
+                count(CheckStatus::Ok)
+            ),
+            role,
+        ));
+    }
+    let rows = checks
+        .iter()
+        .enumerate()
+        .map(|(n, check)| {
+            let (word, role) = match check.status {
+                CheckStatus::Ok => ("ok", Role::Ok),
+                CheckStatus::Warn => ("warn", Role::Warn),
+                CheckStatus::Fail => ("FAIL", Role::Error),
+            };
+            let context = check.context.clone().unwrap_or_else(|| "corral".to_owned());
+            let mut more = vec![(check.message.clone(), role)];
+            more.extend(
+                check
+                    .remedy
+                    .iter()
+                    .map(|r| (format!("-> {r}"), Role::Accent)),
+            );
+            if check.fix.is_some() {
+                more.push(("F repairs it".to_owned(), Role::Text));
+            }
+            ListRow {
+                key: format!("{n} {context} {}", check.id),
+                cells: vec![
+                    (word.to_owned(), role),
+                    (context, Role::Text),
+                    (check.message.clone(), Role::Text),
+                    (check.remedy.clone().unwrap_or_default(), Role::Accent),
+                ],
+                more,
+            }
+        })
+        .collect();
+    Listing {
+        columns: vec!["STATUS", "CONTEXT", "CHECK", "REMEDY"],
+        rows,
+        empty,
+        note,
+    }
+}

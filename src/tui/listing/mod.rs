@@ -1,0 +1,123 @@
+//! The lists of the other panes: what each row says, short and in full.
+
+mod contexts;
+mod doctor;
+mod history;
+mod problems;
+mod support;
+mod tasks;
+
+use crate::model::shown_width;
+use crate::tui::app::{App, Loaded, Pane};
+use crate::tui::theme::Role;
+
+pub use contexts::health_text;
+pub use history::history_command;
+pub use problems::problem_count;
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListRow {
+    /// What it is about; the cursor stays on it.
+    pub key: String,
+    /// Its cells.
+    pub cells: Vec<(String, Role)>,
+    /// All of it, when it is opened.
+    pub more: Vec<(String, Role)>,
+}
+
+/// A list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Headings.
+    pub columns: Vec<&'static str>,
+    /// Rows.
+    pub rows: Vec<ListRow>,
+    /// What an empty list means.
+    pub empty: String,
+    /// Something to know about the whole.
+    pub note: Option<(String, Role)>,
+}
+
+impl Listing {
+    /// Widths of the columns on `width`: each what it needs, the widest give way.
+    pub fn widths(&self, width: u16) -> Vec<u16> {
+        let width = usize::from(width);
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(n, title)| {
+                let cells = self.rows.iter().filter_map(|row| row.cells.get(n));
+                let widest = cells
+                    .map(|(text, _)| shown_width(&crate::model::shown(text)))
+                    .max();
+                widest.unwrap_or(0).max(title.len()).min(width.max(1))
+            })
+            .collect();
+        let gaps = widths.len();
+        while widths.iter().sum::<usize>() + gaps > width {
+            let Some(widest) = widths.iter_mut().max() else {
+                break;
+            };
+            if *widest <= 4 {
+                break;
+            }
+            *widest -= 1;
+        }
+        widths.iter().map(|w| *w as u16).collect()
+    }
+}
+
+/// The list of a pane.
+pub fn of(app: &App, pane: Pane) -> Listing {
+    match pane {
+        Pane::Inventory => Listing::default(),
+        Pane::Tasks => tasks::tasks(app),
+        Pane::History => history::history(app),
+        Pane::Doctor => doctor::doctor(app),
+        Pane::Contexts => contexts::contexts(app),
+        Pane::Problems => problems::problems(app),
+        Pane::Support => support::support(app),
+        Pane::Answer => answer(app),
+    }
+}
+
+fn loading<T>(loaded: &Loaded<T>, what: &str) -> (String, Option<(String, Role)>) {
+    match (&loaded.error, loaded.asked, &loaded.value) {
+        (Some(error), _, _) => (
+            String::new(),
+            Some((crate::tui::answer::error_line(error), Role::Error)),
+        ),
+        (None, Some(_), None) => (format!("asking {what} …"), None),
+        (None, Some(_), Some(_)) => (
+            String::new(),
+            Some(("asking again …".to_owned(), Role::Busy)),
+        ),
+        _ => (format!("nothing in {what}"), None),
+    }
+}
+
+fn answer(app: &App) -> Listing {
+    let rows = app
+        .answer
+        .lines
+        .iter()
+        .enumerate()
+        .map(|(n, line)| ListRow {
+            key: n.to_string(),
+            cells: vec![(line.clone(), Role::Text)],
+            more: vec![(line.clone(), Role::Text)],
+        })
+        .collect();
+    Listing {
+        columns: vec!["ANSWER"],
+        rows,
+        empty: match app.answer.follows {
+            Some(_) => "waiting …".to_owned(),
+            None => "No question was asked yet. : asks one.".to_owned(),
+        },
+        note: Some((format!("= corral {}", app.answer.title), Role::Accent))
+            .filter(|_| !app.answer.title.is_empty()),
+    }
+}

@@ -1,0 +1,97 @@
+//! What corral does.
+
+use super::{ListRow, Listing};
+use crate::model::{TargetState, Task, TaskState};
+use crate::tui::app::App;
+use crate::tui::columns::{seconds_since, step_age};
+use crate::tui::theme::Role;
+
+fn task_role(state: TaskState) -> Role {
+    match state {
+        TaskState::Queued | TaskState::Running => Role::Busy,
+        TaskState::Done => Role::Ok,
+        TaskState::Partial | TaskState::Cancelled | TaskState::TimedOut => Role::Warn,
+        TaskState::Failed | TaskState::Interrupted => Role::Error,
+    }
+}
+
+pub(super) fn tasks(app: &App) -> Listing {
+    let rows = app
+        .tasks
+        .iter()
+        .rev()
+        .map(|task| task_row(app, task))
+        .collect();
+    Listing {
+        columns: vec!["STATE", "TASK", "DONE", "BEGAN", "COMMAND"],
+        rows,
+        empty: "No task of this corral yet. Every change becomes one; g y shows those of before."
+            .to_owned(),
+        note: None,
+    }
+}
+
+fn task_row(app: &App, task: &Task) -> ListRow {
+    let done = task
+        .targets
+        .iter()
+        .filter(|t| !matches!(t.state, TargetState::Queued | TargetState::Running))
+        .count();
+    let mut progress = format!("{done}/{}", task.targets.len());
+    if let Some(percent) = percent(task) {
+        progress = format!("{progress} {percent}%");
+    }
+    let mut more = Vec::new();
+    more.push((format!("= {}", task.command), Role::Accent));
+    for target in &task.targets {
+        let (word, role) = match &target.state {
+            TargetState::Queued => ("queued".to_owned(), Role::Muted),
+            TargetState::Running => {
+                let step = target.step.clone().unwrap_or_else(|| "running".to_owned());
+                let part = target
+                    .progress
+                    .filter(|(_, total)| *total > 0)
+                    .map(|(done, total)| format!(", {} %", done * 100 / total))
+                    .unwrap_or_default();
+                (format!("{step}{part}"), Role::Busy)
+            }
+            TargetState::Done(outcome) => {
+                let message = outcome.message.clone().unwrap_or_else(|| "done".to_owned());
+                (message, Role::Ok)
+            }
+            TargetState::Failed(error) => (crate::tui::answer::error_line(error), Role::Error),
+            TargetState::Skipped => ("not begun".to_owned(), Role::Warn),
+        };
+        more.push((format!("{}: {word}", target.id), role));
+        if let Some(native) = &target.native_task {
+            more.push((format!("  server's task {native}"), Role::Muted));
+        }
+    }
+    more.extend(task.log.iter().map(|line| (line.clone(), Role::Text)));
+    ListRow {
+        key: task.id.clone(),
+        cells: vec![
+            (task.state.as_str().to_owned(), task_role(task.state)),
+            (task.id.clone(), Role::Muted),
+            (progress, Role::Text),
+            (
+                step_age(seconds_since(app.now, task.started_at)),
+                Role::Muted,
+            ),
+            (task.command.clone(), Role::Text),
+        ],
+        more,
+    }
+}
+
+fn percent(task: &Task) -> Option<u64> {
+    let (done, total) = task
+        .targets
+        .iter()
+        .filter(|t| matches!(t.state, TargetState::Running))
+        .filter_map(|t| t.progress)
+        .fold((0u64, 0u64), |(a, b), (done, total)| {
+            (a.saturating_add(done), b.saturating_add(total))
+        });
+    (total > 0).then(|| done.saturating_mul(100) / total)
+}
