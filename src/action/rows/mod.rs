@@ -2,8 +2,6 @@
 
 mod config;
 mod context;
-mod context_edit;
-mod context_trust;
 mod create;
 mod delete;
 mod dial;

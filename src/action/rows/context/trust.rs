@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::engine::Engine;
-use super::super::planner::{Planned, Shape};
-use super::super::row::Risk;
-use super::context::known;
-use super::context_edit::{Deed, Target, plan, simple};
+use super::change::{Deed, Target, plan, simple};
+use super::known::known;
+use crate::action::engine::Engine;
+use crate::action::planner::{Planned, Shape};
+use crate::action::row::Risk;
 use crate::backend::contract::Prepared;
 use crate::link::tls::{self, Presented};
 use crate::link::trust::{Offer, Pin, PinKind, Trust, TrustStore, Verdict};

@@ -1,14 +1,16 @@
 //! Contexts as a user changes them: through the engine's own door.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::*;
 use crate::action::contexts::Unopened;
-use crate::action::{EngineParts, RunOptions};
+use crate::action::{Engine, EngineParts, RunOptions};
 use crate::backend::contract::Env;
 use crate::config::{LoadInput, load};
 use crate::fleet::{Fleet, FleetOptions, Member};
-use crate::model::{Body, Consent, Dirs, ErrorKind, Gate};
+use crate::model::{
+    Action, Body, Consent, ContextSpec, Dirs, Error, ErrorKind, Gate, Kind, Result,
+};
 
 const KIND: &str = "made-up";
 
