@@ -319,6 +319,18 @@ async fn definitions_edited_by_hand_are_told_and_harm_no_other() {
         assert!(lab.change(&power, &on, START).await.unwrap().changed);
         lab.power_off(name).await;
     }
+    // Another user's file decides nothing here.
+    if rustix::process::geteuid().is_root() {
+        let file = lab.ctx.store.dir("fine").unwrap().join("vm.toml");
+        std::os::unix::fs::chown(&file, Some(12345), None).unwrap();
+        let seen = lab.row("fine").await;
+        assert_eq!(seen.state, State::Broken);
+        let why = refused(&lab, &Power(lab.ctx.clone()), &seen, START).await;
+        assert!(
+            why.contains("another user") && why.contains("chown"),
+            "{why}"
+        );
+    }
     // What was written by hand is still there.
     edit(&lab, "odd", "cpu = 4\n", "");
     assert!(check(&lab, "qemu.keys.odd").await.message.contains("cahce"));

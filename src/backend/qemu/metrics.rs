@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::ctx::Ctx;
-use super::inventory::load;
+use super::definition::Definition;
 use super::{proc, process};
 use crate::backend::contract::{Metrics, ReadCx};
 use crate::model::{InstanceId, Result, Sample};
@@ -44,8 +44,8 @@ impl Load {
         }
     }
 
-    async fn one(&self, id: InstanceId, limit: Duration) -> Option<(InstanceId, Sample)> {
-        let vm = load(&self.ctx, &id).ok()?;
+    async fn one(&self, vm: Definition, limit: Duration) -> Option<(InstanceId, Sample)> {
+        let id = self.ctx.id(&vm.name);
         let mut qmp = process::connect_within(&self.ctx, &vm, limit)
             .await
             .ok()??;
@@ -117,8 +117,19 @@ fn totals(stats: &Value) -> (u64, u64) {
 impl Metrics for Load {
     async fn sample(&self, cx: &ReadCx, ids: &[InstanceId]) -> Result<Vec<(InstanceId, Sample)>> {
         let limit = EACH.min(cx.left().mul_f64(0.8));
-        Ok(futures::stream::iter(ids.to_vec())
-            .map(|id| self.one(id, limit))
+        // All definitions at once: each alone would be compared with all others.
+        let wanted = ids.iter().map(ToString::to_string);
+        let wanted: std::collections::HashSet<String> = wanted.collect();
+        let vms: Vec<Definition> = self
+            .ctx
+            .store
+            .list()?
+            .into_iter()
+            .filter_map(|entry| entry.definition.ok())
+            .filter(|vm| wanted.contains(&self.ctx.called(vm)))
+            .collect();
+        Ok(futures::stream::iter(vms)
+            .map(|vm| self.one(vm, limit))
             .buffered(AT_ONCE)
             .filter_map(|sample| async move { sample })
             .collect()

@@ -2,11 +2,10 @@
 
 mod build;
 mod shape;
+mod source;
 
 pub use build::build;
 pub use shape::CREATE_FIELDS;
-
-use std::path::PathBuf;
 
 use super::ctx::Ctx;
 use super::definition::{
@@ -17,11 +16,9 @@ use super::image::{self, absolute};
 use super::seed::Seed;
 use super::store::{DEFINITION, Store};
 use super::{op, remove, tpm};
-use crate::backend::contract::{CreateRequest, DiskSource, Env, Firmware as Wanted, Prepared};
+use crate::backend::contract::{CreateRequest, Env, Firmware as Wanted, Prepared};
 use crate::model::{Bytes, Error, InstanceId, Refusal, Result, Step};
-
-/// Size of a blank disk where none was asked for. Sparse: it takes what is written.
-const BLANK: Bytes = Bytes::gib(20);
+use source::{BLANK, Source, source, stamp};
 
 /// What the machine decides: pinned into the definition when the VM is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,20 +38,6 @@ pub struct Making {
     source: Source,
     firmware: Option<Firmware>,
     seed: Option<Seed>,
-}
-
-/// Where the first disk comes from.
-enum Source {
-    Blank,
-    Copy {
-        from: PathBuf,
-        format: String,
-        grow: bool,
-    },
-    Backed {
-        base: PathBuf,
-        format: String,
-    },
 }
 
 /// Says what making the VM would do.
@@ -270,108 +253,6 @@ async fn plan(
         seed,
     };
     Some((making, format!("new {token}")))
-}
-
-/// Looks at what the first disk is made from: the source, the size of the disk, and what must
-/// still hold of the source when the plan runs.
-async fn source(
-    env: &Env,
-    store: &Store,
-    request: &CreateRequest,
-    notes: &mut Vec<String>,
-) -> Result<(Source, Bytes, String)> {
-    let wanted = request.disk_size.map(shape::disk_size).transpose()?;
-    let (path, backed) = match &request.source {
-        DiskSource::Blank => {
-            image::room(store.root(), Bytes::mib(4))?;
-            return Ok((Source::Blank, wanted.unwrap_or(BLANK), String::new()));
-        }
-        DiskSource::Copy(path) => (absolute(path.as_ref()), false),
-        DiskSource::Backed(path) => (absolute(path.as_ref()), true),
-    };
-    let image = image::source(env, &path).await?;
-    if let Some(wanted) = wanted
-        && wanted < image.size
-    {
-        return Err(Error::invalid(format!(
-            "{} is {} large: a disk of {wanted} is too small for it",
-            path.display(),
-            image.size
-        ))
-        .remedy("Leave --disk out, or ask for more; disks only grow."));
-    }
-    let size = wanted.unwrap_or(image.size);
-    let token = stamp(&path)?;
-    if backed {
-        let base = std::fs::canonicalize(&path).unwrap_or(path);
-        writable_by(store, &base)?;
-        image::room(store.root(), Bytes::mib(4))?;
-        notes.push(format!("Needs {} to stay as it is", base.display()));
-        return Ok((
-            Source::Backed {
-                base,
-                format: image.format,
-            },
-            size,
-            token,
-        ));
-    }
-    if let Some(backing) = &image.backing {
-        notes.push(format!(
-            "Copies what {} takes from {} too",
-            path.display(),
-            backing.display()
-        ));
-    }
-    let needs = image::needed(env, &path, &image.format)
-        .await
-        .or(image.used)
-        .unwrap_or(image.size);
-    image::room(store.root(), needs)?;
-    let grow = size > image.size;
-    Ok((
-        Source::Copy {
-            from: path,
-            format: image.format,
-            grow,
-        },
-        size,
-        token,
-    ))
-}
-
-/// An overlay of a disk that some VM writes would be garbage after its next start.
-fn writable_by(store: &Store, base: &std::path::Path) -> Result<()> {
-    for entry in store.list()? {
-        let Ok(other) = entry.definition else {
-            continue;
-        };
-        let writes = other.disks.iter().any(|disk| {
-            !disk.readonly && std::fs::canonicalize(&disk.path).is_ok_and(|path| path == base)
-        });
-        if writes && !other.template {
-            return Err(Error::refused(format!(
-                "{} is a disk of {}: an overlay breaks when that VM writes to it",
-                base.display(),
-                crate::model::shown(&other.name)
-            ))
-            .remedy("Copy it instead: --image"));
-        }
-    }
-    Ok(())
-}
-
-/// Size and time of a file: another content has another stamp.
-fn stamp(path: &std::path::Path) -> Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let meta = std::fs::metadata(path).map_err(|e| crate::link::files::fault("read", path, e))?;
-    Ok(format!(
-        "{}-{}-{}.{}",
-        meta.ino(),
-        meta.len(),
-        meta.mtime(),
-        meta.mtime_nsec()
-    ))
 }
 
 fn steps(env: &Env, store: &Store, making: &Making) -> Result<Vec<Step>> {

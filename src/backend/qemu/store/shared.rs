@@ -1,0 +1,89 @@
+//! What several definitions have in common and should not: a UUID, an image.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::definition::Definition;
+use super::{Entry, Store};
+use crate::model::{Error, Result, shown};
+
+impl Store {
+    /// Which of two definitions with one UUID a process belongs to cannot be known, so neither is
+    /// touched until one of them is changed: `cp -r` of a VM's folder makes such twins.
+    pub(super) fn tell_twins(&self, entries: &mut [Entry]) {
+        let mut of = std::collections::BTreeMap::<uuid::Uuid, Vec<usize>>::new();
+        for (n, entry) in entries.iter().enumerate() {
+            if let Ok(vm) = &entry.definition {
+                of.entry(vm.uuid).or_default().push(n);
+            }
+        }
+        for (uuid, twins) in of.into_iter().filter(|(_, twins)| twins.len() > 1) {
+            let names: Vec<String> = twins.iter().map(|n| entries[*n].name.clone()).collect();
+            for n in twins {
+                let own = entries[n].name.clone();
+                let others: Vec<String> = names
+                    .iter()
+                    .filter(|name| **name != own)
+                    .map(|name| format!("\"{}\"", shown(name)))
+                    .collect();
+                let file = self.file(&own).unwrap_or_default();
+                entries[n].definition = Err(Error::invalid(format!(
+                    "{}: it has the uuid of {} too ({uuid})",
+                    file.display(),
+                    others.join(", ")
+                ))
+                .remedy(format!(
+                    "Give the copy one of its own: uuid = \"{}\"",
+                    uuid::Uuid::new_v4()
+                )));
+            }
+        }
+    }
+
+    /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium. One
+    /// that cannot be read needs it when it names it anywhere.
+    pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
+        let wanted = real(file);
+        let mut users = Vec::new();
+        for other in self.folders()?.into_iter().filter(|other| other != name) {
+            let needs = if let Ok(vm) = self.alone(&other) {
+                files(&vm).any(|path| real(path) == wanted)
+            } else {
+                let text = fs::read(self.file(&other)?).unwrap_or_default();
+                names(&String::from_utf8_lossy(&text), &wanted)
+            };
+            if needs {
+                users.push(other);
+            }
+        }
+        users.sort();
+        Ok(users)
+    }
+}
+
+/// Whether a text names a file with its folder, however the rest of the path is written.
+fn names(text: &str, file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    let tail = folder
+        .zip(file.file_name())
+        .map(|(folder, file)| format!("{}/{}", folder.to_string_lossy(), file.to_string_lossy()));
+    tail.is_some_and(|tail| text.contains(&tail))
+}
+
+/// Every file that a definition names.
+pub fn files(definition: &Definition) -> impl Iterator<Item = &Path> {
+    let disks = definition
+        .disks
+        .iter()
+        .flat_map(|disk| std::iter::once(&disk.path).chain(&disk.backing));
+    let media = definition.cdroms.iter().flat_map(|medium| &medium.path);
+    disks
+        .chain(media)
+        .chain(&definition.firmware.vars)
+        .map(PathBuf::as_path)
+}
+
+/// Where a path leads; itself when it leads nowhere.
+pub(in super::super) fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
