@@ -164,13 +164,11 @@ impl Engine {
                 fault: fault.map(|_| format!("{why}; {holds}")),
             };
         }
-        let before: Vec<String> = self
-            .fleet()
-            .members()
-            .iter()
-            .map(|member| member.spec.name.clone())
-            .collect();
+        let before = self.fleet().members();
         let mut members = source.open(&fresh);
+        if source.discover {
+            keep_found(&mut members, &before, &fresh);
+        }
         in_place(&mut members, &before);
         let is_readonly = readonly.is_some();
         // Guards first: no context is there before what protects it.
@@ -183,12 +181,31 @@ impl Engine {
     }
 }
 
+/// What was found once stays until it is turned off: that its daemon is away now is for its own rows to say.
+fn keep_found(members: &mut Vec<Member>, before: &[Arc<Member>], loaded: &Loaded) {
+    for old in before.iter().filter(|old| !old.spec.configured) {
+        let spec = &old.spec;
+        let there = |new: &Member| {
+            new.spec.name == spec.name
+                || (new.spec.kind == spec.kind && new.spec.fields == spec.fields)
+        };
+        let named = loaded.contexts.iter().any(|entry| entry.name == spec.name);
+        let wanted = loaded.settings.discover.wants(spec.kind.as_str());
+        if wanted && !named && !members.iter().any(there) {
+            members.push(Member {
+                spec: spec.clone(),
+                backend: Arc::clone(&old.backend),
+            });
+        }
+    }
+}
+
 /// Configured contexts in the order of the file, then the found ones where they were: keys and eyes know them by
 /// their number, and one that is found now must not take another's.
-fn in_place(members: &mut [Member], before: &[String]) {
+fn in_place(members: &mut [Member], before: &[Arc<Member>]) {
     members.sort_by_key(|member| {
         let spec = &member.spec;
-        let was = before.iter().position(|name| *name == spec.name);
+        let was = before.iter().position(|old| old.spec.name == spec.name);
         if spec.configured {
             (false, 0)
         } else {
@@ -255,20 +272,57 @@ mod tests {
     use crate::action::contexts::Unopened;
     use crate::model::{ContextSpec, Kind};
 
+    fn member(name: &str, configured: bool) -> Member {
+        let mut spec = ContextSpec::new(name, Kind::read("k"));
+        spec.configured = configured;
+        spec.fields.insert("socket".to_owned(), name.into());
+        let error = Error::unreachable("nobody");
+        let backend = Arc::new(Unopened::new(spec.kind.clone(), error));
+        Member { spec, backend }
+    }
+
+    fn names(members: &[Member]) -> Vec<&str> {
+        members.iter().map(|m| m.spec.name.as_str()).collect()
+    }
+
     #[test]
     fn a_context_that_is_found_shifts_no_other() {
-        let member = |(name, configured): (&str, bool)| {
-            let mut spec = ContextSpec::new(name, Kind::read("k"));
-            spec.configured = configured;
-            let error = Error::unreachable("nobody");
-            let backend = Arc::new(Unopened::new(spec.kind.clone(), error));
-            Member { spec, backend }
-        };
         let now = [("z", true), ("a", true), ("new", false), ("local", false)];
-        let mut members: Vec<Member> = now.into_iter().map(member).collect();
-        let before = ["a", "local"].map(str::to_owned);
+        let mut members: Vec<Member> = now.into_iter().map(|(n, c)| member(n, c)).collect();
+        let before = ["a", "local"].map(|name| Arc::new(member(name, false)));
         in_place(&mut members, &before);
-        let names: Vec<&str> = members.iter().map(|m| m.spec.name.as_str()).collect();
-        assert_eq!(names, ["z", "a", "local", "new"]);
+        assert_eq!(names(&members), ["z", "a", "local", "new"]);
+    }
+
+    #[test]
+    fn a_found_context_stays_while_it_is_away_and_goes_when_it_is_turned_off() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("config.toml");
+        let load = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            load(&LoadInput {
+                dirs: &crate::model::Dirs::under(home.path()),
+                file: Some(file.clone()),
+                env: &BTreeMap::new(),
+                flags: Vec::new(),
+                kinds: &[("k", &[])],
+            })
+        };
+        let before = [
+            Arc::new(member("found", false)),
+            Arc::new(member("was-configured", true)),
+        ];
+        let kept = |text: &str, now: Vec<Member>| {
+            let mut members = now;
+            keep_found(&mut members, &before, &load(text));
+            members.len()
+        };
+        assert_eq!(kept("", Vec::new()), 1);
+        assert_eq!(kept("discover = false", Vec::new()), 0);
+        let off = "[[context]]\nname = \"found\"\nbackend = \"k\"\nenabled = false\n";
+        assert_eq!(kept(off, Vec::new()), 0);
+        let mut same = member("lab", true);
+        same.spec.fields = before[0].spec.fields.clone();
+        assert_eq!(kept("", vec![same]), 1, "configured under another name");
     }
 }
