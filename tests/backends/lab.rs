@@ -157,7 +157,10 @@ impl Lab {
         self.types(name, "root").await;
         let at = self.serial(name, "Password:", at).await;
         self.types(name, "corral-test").await;
-        self.serial(name, ":~# ", at).await
+        let at = self.serial(name, ":~# ", at).await;
+        // The disk is mounted beside the boot, and may be late.
+        let mounted = "until grep -q ' /data ' /proc/mounts; do sleep 1; done";
+        self.shell(name, mounted, at).await.1
     }
 
     /// Runs a command in a logged-in guest and waits for its end.
