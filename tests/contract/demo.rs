@@ -7,6 +7,7 @@ use corral::backend::contract::{Backend, DiskSource};
 use corral::backend::demo::{DemoSize, Knobs, members};
 
 use crate::bench::Bench;
+use crate::beside::View;
 use crate::suite;
 
 #[tokio::test]
@@ -23,6 +24,7 @@ async fn every_impersonated_kind_keeps_the_contract() {
             .namespace
             .clone();
         let seen = Arc::clone(&demo);
+        let view = View::open(&spec, demo.clone());
         let bench = Bench {
             backend: demo,
             context: spec.name.clone(),
@@ -32,6 +34,7 @@ async fn every_impersonated_kind_keeps_the_contract() {
             calls: Some(Box::new(move || seen.calls().native)),
         };
         suite::run(&bench).await;
+        view.agrees(&bench).await;
         kinds += 1;
     }
     assert_eq!(kinds, 12);

@@ -1,35 +1,22 @@
 //! Real QEMU with the guest of `tests/lab/`.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corral::backend::contract::{Backend, DiskSource, Env, PowerRequest};
-use corral::backend::qemu;
-use corral::model::{ContextSpec, Dirs};
+use corral::backend::contract::{DiskSource, PowerRequest};
 
-use crate::bench::Bench;
-use crate::guest::guest;
-use crate::suite;
-
-fn open(root: &Path) -> Arc<dyn Backend> {
-    let env = Env {
-        dirs: Dirs::under(root),
-        path: std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect(),
-        vars: std::collections::BTreeMap::new(),
-        home: root.to_owned(),
-    };
-    let spec = ContextSpec::new("local", qemu::INFO.kind());
-    (qemu::INFO.open)(spec, Arc::new(env)).unwrap()
-}
+use crate::beside::Terminal;
+use crate::lab::Lab;
+use crate::lab::guest::guest;
+use crate::{bench::Bench, suite};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_keeps_the_contract_with_a_real_guest() {
     let Some(disk) = guest() else { return };
-    // Paths of sockets are short: the folder's name is too.
-    let root = tempfile::Builder::new().prefix("cc").tempdir().unwrap();
+    let lab = Lab::new();
+    let beside = Terminal::open(lab.root.path());
     let bench = Arc::new(Bench {
-        backend: open(root.path()),
+        backend: lab.backend(),
         context: "local".to_owned(),
         namespace: None,
         patience: Duration::from_secs(100),
@@ -53,5 +40,8 @@ async fn qemu_keeps_the_contract_with_a_real_guest() {
     }
     if let Err(failed) = ended {
         std::panic::resume_unwind(failed.into_panic());
+    }
+    if let Some(view) = beside {
+        view.saw("contract-vm", &["running", "stopped"]);
     }
 }

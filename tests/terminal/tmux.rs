@@ -26,13 +26,18 @@ pub fn is_there() -> bool {
 impl Pane {
     /// A shell on `width` × `height` with a home of its own and these variables.
     pub fn open(width: u16, height: u16, vars: &[(&str, &str)]) -> Self {
+        Self::at(None, width, height, vars)
+    }
+
+    /// The same in a home that others have too.
+    pub fn at(home: Option<&Path>, width: u16, height: u16, vars: &[(&str, &str)]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let pane = Self {
             socket: format!("corral-test-{}-{n}", std::process::id()),
             dir: tempfile::tempdir().unwrap(),
         };
-        let home = pane.dir.path().display().to_string();
+        let home = home.unwrap_or(pane.dir.path()).display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = format!(
             "exec env -i HOME='{home}' PATH='{path}' TERM=screen-256color LANG=C.UTF-8 PS1='READY> '"
