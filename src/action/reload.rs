@@ -15,7 +15,7 @@ use super::secrets::Secrets;
 use crate::backend::contract::Env;
 use crate::config::{LoadInput, Loaded, load};
 use crate::fleet::Member;
-use crate::model::{Error, Result};
+use crate::model::{Error, Health, Result};
 
 /// The file is looked at so often: one `stat`.
 const LOOK: Duration = Duration::from_secs(1);
@@ -126,6 +126,32 @@ impl Engine {
         tokio::task::spawn_blocking(move || engine.reload_now(&reopen))
             .await
             .map_err(|error| Error::backend("the configuration was not loaded").because(error))
+    }
+
+    /// Asks again at once, because somebody wants it. A context that needs a login is opened anew, with its secret
+    /// fetched anew: the old one may have been changed or have expired.
+    pub fn refresh(self: &Arc<Self>, context: Option<&str>) {
+        let view = self.fleet().view();
+        let mut locked = Vec::new();
+        for seen in &view.contexts {
+            if context.is_some_and(|name| name != seen.name) {
+                continue;
+            }
+            match seen.health {
+                // Not asked as it is besides: its user would be asked twice.
+                Health::LoginNeeded(_) if self.source().is_some() => locked.push(seen.name.clone()),
+                _ => self.fleet().refresh(Some(&seen.name)),
+            }
+        }
+        if let (Some(source), false) = (self.source(), locked.is_empty()) {
+            source.secrets.forget();
+            let engine = Arc::clone(self);
+            tokio::spawn(async move {
+                if let Err(error) = engine.reload(&locked).await {
+                    tracing::warn!(%error, "contexts were not opened again");
+                }
+            });
+        }
     }
 
     fn reload_now(self: &Arc<Self>, reopen: &[String]) -> Reloaded {

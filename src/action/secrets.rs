@@ -60,6 +60,12 @@ impl Secrets {
         found.map_err(|error| error.in_context(context))
     }
 
+    /// Commands run again when they are next needed: what they printed may be out of date.
+    pub fn forget(&self) {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        answered.clear();
+    }
+
     fn variable(&self, name: &str) -> Result<SecretText> {
         match self.vars.get(name).filter(|text| !text.is_empty()) {
             Some(text) => Ok(SecretText::from(text.clone())),
@@ -276,6 +282,9 @@ mod tests {
             secrets.resolve("pve", &once).await.unwrap();
         }
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "x\n");
+        secrets.forget();
+        secrets.resolve("pve", &once).await.unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "x\nx\n");
         secrets.limit = Duration::from_millis(100);
         assert!(told(&secrets, sh("sleep 60")).await.contains("passphrase"));
     }

@@ -89,7 +89,7 @@ impl Runner {
                 self.questions.answer(number, given.map(|Given(text)| text));
             }
             Effect::Keep(state) => engine.ui().keep(state),
-            Effect::Refresh(context) => engine.fleet().refresh(context.as_deref()),
+            Effect::Refresh(context) => engine.refresh(context.as_deref()),
             Effect::Watch(ids) => engine.fleet().watch_metrics(ids),
             other => return Some(other),
         }

@@ -232,9 +232,16 @@ async fn a_secret_command_that_failed_is_not_run_again_until_somebody_asks() {
     assert!(member.backend.inventory(&cx).await.is_err());
     tokio::time::sleep(Duration::from_millis(1500)).await;
     assert_eq!(runs(), 1, "a background refresh asked again");
-    corral.engine.fleet().refresh(Some("pve"));
+    corral.engine.refresh(Some("pve"));
     let view = corral
         .until("pve answers", |view| answers(view, "pve"))
         .await;
     assert_eq!((runs(), ids(&view)), (2, vec!["pve/web".to_owned()]));
+    let now = corral.engine.fleet().member("pve").unwrap();
+    assert!(!Arc::ptr_eq(&member, &now), "it was not opened again");
+    // One that answers is asked again, and its secret is not.
+    let asked = runs();
+    corral.engine.refresh(None);
+    corral.engine.fleet().settle(&Scope::default()).await;
+    assert_eq!(runs(), asked);
 }
