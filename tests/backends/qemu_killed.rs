@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use corral::backend::contract::{ReadCx, SnapshotRequest};
 use corral::backend::qemu::families::Snapshots;
 use corral::backend::qemu::op::{self, Phase};
+use corral::backend::qemu::process;
 use corral::model::{CheckStatus, State};
 use lab::guest::has_qemu;
 use lab::{Lab, READ};
@@ -249,6 +250,15 @@ async fn offline_snapshots_that_were_killed_are_whole_or_gone() {
     }
 }
 
+/// Jobs in the running QEMU, ended or not.
+async fn jobs(lab: &Lab) -> serde_json::Value {
+    let vm = lab.ctx.store.load("web").unwrap();
+    let monitor = process::connect(&lab.ctx, &vm).await.unwrap();
+    let mut monitor = monitor.unwrap();
+    let asked = monitor.execute("query-jobs", serde_json::Value::Null, READ);
+    asked.await.unwrap()
+}
+
 /// Kills corral once the change has reached a phase, or a moment later; false: it was done before.
 fn killed_in(lab: &Lab, words: &[&str], phase: Phase, then: Duration) -> bool {
     let file = lab.ctx.store.dir("web").unwrap().join(op::FILE);
@@ -307,6 +317,11 @@ async fn snapshots_of_a_running_vm_that_were_killed_are_whole_or_gone() {
             assert_eq!(
                 row.instances[0].state,
                 State::Running,
+                "{words:?} {phase:?}"
+            );
+            assert_eq!(
+                jobs(&lab).await,
+                serde_json::json!([]),
                 "{words:?} {phase:?}"
             );
             let seen = snapshots(&lab, "web").await;
