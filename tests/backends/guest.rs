@@ -1,6 +1,11 @@
 //! What is installed of the lab: the guest's disk and QEMU.
 
-#![allow(dead_code, reason = "each test takes what it needs")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "each test takes what it needs, and says what it skips"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
