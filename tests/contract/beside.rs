@@ -110,6 +110,6 @@ impl Terminal {
             assert!(seen, "{name} was never shown as {state}");
         }
         self.pane.keys("?");
-        self.pane.wait_for("Everywhere");
+        self.pane.wait_for("Keys valid here");
     }
 }

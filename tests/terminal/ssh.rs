@@ -42,7 +42,7 @@ fn works_over_ssh_and_leaves_the_terminal_as_it_was() {
             .any(|l| l.contains("TAGS") && l.contains("OS"))
     });
     pane.keys("?");
-    pane.wait_for("Everywhere");
+    pane.wait_for("Keys valid here");
     pane.keys("Escape");
     pane.keys("q");
     assert_eq!(pane.file("after"), before);
