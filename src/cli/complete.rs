@@ -1,6 +1,7 @@
 //! Completion: scripts for three shells, and the hidden verb behind them, which answers from the grammar
 //! and from files of earlier runs alone. It opens no connection, so it cannot hang.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::{Arg, Command};
@@ -8,7 +9,9 @@ use clap::{Arg, Command};
 use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::fleet_api::sort::natural;
 use crate::action::{grammar, rows};
-use crate::model::{Dirs, Error, Field, FieldKind, GroupNoun, Instance, Result, shown};
+use crate::model::{
+    Dirs, Error, Field, FieldKind, GroupNoun, Instance, Result, encode_segment, shown,
+};
 
 /// What the scripts call: `corral __complete WORD… CURRENT`.
 pub const HIDDEN_VERB: &str = "__complete";
@@ -26,7 +29,15 @@ _corral() {
     read -r -a words <<< "$text"
     [[ $text == *[[:space:]] ]] && words+=("")
     cur=${words[-1]}
-    local cut=${cur%"${COMP_WORDS[COMP_CWORD]}"}
+    # What bash puts in begins after the last character that it splits words at; with it, if it is @.
+    local cut= at
+    for ((at = ${#cur}; at > 0; at--)); do
+        if [[ $COMP_WORDBREAKS == *"${cur:at-1:1}"* ]]; then
+            cut=${cur:0:at}
+            cut=${cut%@}
+            break
+        fi
+    done
     while IFS=$'\t' read -r word _; do
         if [[ $word == :files ]]; then
             compopt -o default
@@ -152,7 +163,7 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
     if let Some(row) = row {
         found.extend(match row.noun {
             GroupNoun::Instances if current.contains('@') => snapshots(dirs, current),
-            GroupNoun::Instances => instances(dirs),
+            GroupNoun::Instances => instances(dirs, current),
             GroupNoun::Contexts => contexts(dirs),
             GroupNoun::Tasks => tasks(dirs),
             GroupNoun::File => plain(&[FILES]),
@@ -216,7 +227,7 @@ fn values(arg: &Arg, kind: Option<FieldKind>, lead: &str, typed: &str, dirs: &Di
         ("filter", _) => filters(typed, dirs),
         ("config", _) | (_, Some(FieldKind::Path)) => plain(&[FILES]),
         ("context", _) | (_, Some(FieldKind::Context)) => contexts(dirs),
-        (_, Some(FieldKind::Selector)) => instances(dirs),
+        (_, Some(FieldKind::Selector)) => instances(dirs, typed),
         (_, Some(FieldKind::Task)) => tasks(dirs),
         _ => arg
             .get_possible_values()
@@ -288,17 +299,35 @@ fn filters(typed: &str, dirs: &Dirs) -> Candidates {
         .collect()
 }
 
-fn instances(dirs: &Dirs) -> Candidates {
+/// IDs; and of what was begun without a context the names that mean one machine. Odd characters come as
+/// `%XX`, so no shell finds anything in them.
+fn instances(dirs: &Dirs, typed: &str) -> Candidates {
     let mut found: Candidates = Vec::new();
+    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in cached(dirs) {
         let text = |key| row.get(key).and_then(|v| v.as_str()).unwrap_or_default();
         let (id, name, state) = (text("id"), text("name"), text("state"));
         if !id.is_empty() {
             found.push((id.to_owned(), format!("{name} {state}")));
+            let about = format!("{id} {state}");
+            names.entry(name.to_owned()).or_default().push(about);
         }
     }
     found.sort_by(|a, b| natural(&a.0, &b.0));
-    found
+    if typed.is_empty() || typed.contains('/') {
+        return found;
+    }
+    let mut named: Candidates = names
+        .into_iter()
+        .filter(|(name, of)| {
+            let prefixed = name.starts_with("id:") || name.starts_with("name:");
+            of.len() == 1 && !name.is_empty() && !prefixed
+        })
+        .map(|(name, mut of)| (encode_segment(&name), of.swap_remove(0)))
+        .collect();
+    named.sort_by(|a, b| natural(&a.0, &b.0));
+    named.append(&mut found);
+    named
 }
 
 fn contexts(dirs: &Dirs) -> Candidates {
@@ -340,7 +369,7 @@ fn tasks(dirs: &Dirs) -> Candidates {
 fn snapshot_file(cache: &Path, context: &str) -> std::path::PathBuf {
     cache
         .join("snapshots")
-        .join(format!("{}.json", crate::model::encode_segment(context)))
+        .join(format!("{}.json", encode_segment(context)))
 }
 
 fn snapshots(dirs: &Dirs, current: &str) -> Candidates {
@@ -353,7 +382,7 @@ fn snapshots(dirs: &Dirs, current: &str) -> Candidates {
         .flatten()
         .filter_map(|name| name.as_str())
         .map(|name| {
-            let word = format!("{id}@{}", crate::model::encode_segment(name));
+            let word = format!("{id}@{}", encode_segment(name));
             (word, "snapshot".to_owned())
         })
         .collect()
@@ -408,6 +437,8 @@ mod tests {
         let (_root, dirs) = home();
         assert_eq!(asked(&["stop", ""], &dirs), ["hv1/db2", "hv1/db10"]);
         assert_eq!(asked(&["stop", "hv1/db1"], &dirs), ["hv1/db10"]);
+        assert_eq!(asked(&["stop", "db"], &dirs), ["db10"]);
+        assert_eq!(asked(&["stop", "h"], &dirs), ["hv1/db2", "hv1/db10"]);
         assert_eq!(
             asked(&["list", "--context", ""], &dirs),
             ["hv1", "pve", "torn"]
@@ -425,6 +456,27 @@ mod tests {
         assert_eq!(asked(&["completion", "z"], &dirs), ["zsh"]);
         assert_eq!(asked(&["batch", ""], &dirs), [FILES]);
         assert!(asked(&["stop", "hv1/db2", "--on-error", ""], &dirs).contains(&"stop".to_owned()));
+    }
+
+    #[test]
+    fn a_name_is_offered_where_it_means_one_machine() {
+        let (_root, dirs) = home();
+        let row =
+            |id: &str, name: &str| serde_json::json!({"id": id, "name": name, "state": "running"});
+        let rows = [
+            row("hv1/1", "web"),
+            row("hv1/2", "web"),
+            row("hv1/3", "we $(x)"),
+            row("hv1/4", "-we"),
+            row("hv1/5", "id:we"),
+            row("hv1/6", "well"),
+        ];
+        let cached = serde_json::json!({ "instances": rows });
+        std::fs::write(dirs.cache.join("inventory/hv1.json"), cached.to_string()).unwrap();
+        assert_eq!(asked(&["stop", "we"], &dirs), ["we%20%24%28x%29", "well"]);
+        assert_eq!(asked(&["stop", "id"], &dirs), Vec::<String>::new());
+        assert_eq!(asked(&["stop", "%2D"], &dirs), ["%2Dwe"]);
+        assert_eq!(asked(&["stop", ""], &dirs).len(), 6, "IDs alone");
     }
 
     #[test]

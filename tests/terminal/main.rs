@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod asked;
+mod completion;
 mod guest;
 #[path = "../backends/guest.rs"]
 mod installed;
