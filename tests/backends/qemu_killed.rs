@@ -346,6 +346,82 @@ async fn snapshots_of_a_running_vm_that_were_killed_are_whole_or_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restore_of_a_running_vm_that_was_killed_is_completed() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    run(
+        &lab,
+        &[
+            "create",
+            "web",
+            "--disk",
+            "64MiB",
+            "--memory",
+            "512MiB",
+            "--firmware",
+            "uefi",
+            "--publish",
+            &format!("{}:22", lab::free_port()),
+        ],
+    );
+    let disk = disk(&lab, "web");
+    fill(&disk, 1);
+    run(&lab, &["start", "web"]);
+    run(
+        &lab,
+        &["snapshot", "create", "web", "--name", "s", "--with-memory"],
+    );
+    let restore = [
+        "snapshot",
+        "restore",
+        "web@s",
+        "--stop",
+        "--start",
+        "--confirm",
+        "web",
+    ];
+    let mut hits = 0;
+    for (phase, millis) in [
+        (Phase::Begun, 0),
+        (Phase::Working, 0),
+        (Phase::Working, 30),
+        (Phase::Recording, 0),
+        (Phase::Recording, 100),
+        (Phase::Recording, 400),
+        (Phase::Recording, 900),
+    ] {
+        let word = format!("{phase:?} {millis}");
+        hits += usize::from(killed_in(
+            &lab,
+            &restore,
+            phase,
+            Duration::from_millis(millis),
+        ));
+        fix(&lab).await;
+        assert_eq!(
+            snapshots(&lab, "web").await,
+            [("s".to_owned(), true)],
+            "{word}"
+        );
+        let state = lab.row("web").await.state;
+        assert!(
+            matches!(state, State::Running | State::Stopped),
+            "{word}: {state}"
+        );
+        if state == State::Running {
+            assert_eq!(jobs(&lab).await, serde_json::json!([]), "{word}");
+            run(&lab, &["stop", "web", "--force", "-y"]);
+        }
+        assert!(is_filled(&disk, 1), "{word}");
+        run(&lab, &["start", "web"]);
+    }
+    run(&lab, &["stop", "web", "--force", "-y"]);
+    assert!(hits > 3, "it was hardly ever hit: {hits}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_delete_that_was_killed_is_completed_or_did_not_happen() {
     if !has_qemu() {
         return;
