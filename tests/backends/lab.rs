@@ -248,6 +248,11 @@ impl Drop for Lab {
                 && let Some(pid) = rustix::process::Pid::from_raw(pid)
             {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                // The folder goes next, and a process that still ends would write into it.
+                let until = Instant::now() + Duration::from_secs(5);
+                while entry.path().join("exe").exists() && Instant::now() < until {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
             }
         }
     }
