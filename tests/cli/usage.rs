@@ -53,6 +53,27 @@ fn words_with_two_meanings_run_nothing() {
 }
 
 #[test]
+fn the_word_of_a_group_alone_lists() {
+    let home = Home::new();
+    for (short, long) in [
+        (
+            vec!["context", "-o", "name"],
+            vec!["context", "list", "-o", "name"],
+        ),
+        (vec!["tasks"], vec!["tasks", "list"]),
+    ] {
+        let output = home.run(&short);
+        assert_eq!(output.code, 0, "{}", output.err);
+        assert_eq!(output.out, home.run(&long).out);
+    }
+    assert_eq!(home.run(&["context", "-o", "name"]).out, "local\n");
+    // Where a list needs to be told of what, the group says what there is.
+    let output = home.run(&["snapshot", "--demo"]);
+    assert_eq!(output.code, 2);
+    assert!(output.err.contains("create, list"), "{}", output.err);
+}
+
+#[test]
 fn req_29_no_terminal_is_one_line_and_two() {
     let output = Home::new().run(&[]).plain();
     assert_eq!(output.code, 2);

@@ -2,6 +2,7 @@
 
 use super::super::rows::rows;
 use super::ParseFailure;
+use super::tree::verbs_of;
 use crate::model::{Error, nearest, shown};
 
 /// Words with two meanings in the field: they run nothing, they answer with the choice.
@@ -26,7 +27,7 @@ pub const AMBIGUOUS_WORDS: &[(&str, &str)] = &[
 
 /// clap's error as ours.
 pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
-    use clap::error::ErrorKind as Kind;
+    use clap::error::{ContextKind, ContextValue, ErrorKind as Kind};
     if matches!(
         error.kind(),
         Kind::DisplayHelp | Kind::DisplayVersion | Kind::DisplayHelpOnMissingArgumentOrSubcommand
@@ -34,8 +35,7 @@ pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
         return ParseFailure::Show(error.render().to_string());
     }
     if error.kind() == Kind::InvalidSubcommand
-        && let Some(clap::error::ContextValue::String(word)) =
-            error.get(clap::error::ContextKind::InvalidSubcommand)
+        && let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
     {
         if let Some((_, choice)) = AMBIGUOUS_WORDS.iter().find(|(known, _)| known == word) {
             return Error::invalid(*choice).into();
@@ -49,6 +49,14 @@ pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
         );
         return Error::invalid(format!("there is no verb {:?}", shown(word)))
             .remedy(near)
+            .into();
+    }
+    if error.kind() == Kind::MissingSubcommand
+        && let Some(ContextValue::String(command)) = error.get(ContextKind::InvalidSubcommand)
+    {
+        let group = command.strip_prefix("corral ").unwrap_or(command);
+        return Error::invalid(format!("{command} alone does nothing"))
+            .remedy(format!("Say which: {}", verbs_of(group).join(", ")))
             .into();
     }
     let text = error.render().to_string();

@@ -108,7 +108,11 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
         leaf = sub;
     }
     let name = path.join(" ");
-    let row = if name.is_empty() { None } else { find(&name) };
+    let row = if name.is_empty() {
+        None
+    } else {
+        find(&name).or_else(|| tree::listing(&name))
+    };
     let mut invocation = Invocation {
         row,
         action: Action::default(),

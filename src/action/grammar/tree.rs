@@ -88,23 +88,38 @@ pub fn command() -> Command {
             }
         }
     }
-    for (_, command) in groups {
-        root = root.subcommand(command);
+    for (group, command) in groups {
+        root = root.subcommand(match listing(group) {
+            // `corral tasks` is `corral tasks list`.
+            Some(row) => with_arguments(command, row)
+                .subcommand_required(false)
+                .arg_required_else_help(false)
+                .args_conflicts_with_subcommands(true),
+            None => command,
+        });
     }
     root
 }
 
-fn group_about(group: &str) -> String {
-    let words: Vec<&str> = rows()
+/// What a group's own word means without a verb behind it: its list, where that needs nothing.
+pub(super) fn listing(group: &str) -> Option<&'static Row> {
+    rows().iter().copied().find(|row| {
+        row.name.strip_suffix(" list") == Some(group) && matches!(row.targets, Targets::None)
+    })
+}
+
+/// The verbs of a group.
+pub(super) fn verbs_of(group: &str) -> Vec<&'static str> {
+    let of_group = |row: &&'static Row| row.name.split_once(' ').filter(|(g, _)| *g == group);
+    rows()
         .iter()
-        .filter_map(|row| {
-            row.name
-                .split_once(' ')
-                .filter(|(g, _)| *g == group)
-                .map(|(_, w)| w)
-        })
-        .collect();
-    format!("Groups: {}", words.join(", "))
+        .filter_map(of_group)
+        .map(|(_, verb)| verb)
+        .collect()
+}
+
+fn group_about(group: &str) -> String {
+    format!("Groups: {}", verbs_of(group).join(", "))
 }
 
 fn command_of(row: &'static Row, word: &'static str) -> Command {
@@ -130,6 +145,10 @@ fn command_of(row: &'static Row, word: &'static str) -> Command {
             .collect();
         command = command.after_help(format!("Examples:\n{}", lines.join("\n")));
     }
+    with_arguments(command, row)
+}
+
+fn with_arguments(mut command: Command, row: &Row) -> Command {
     if let Some(arg) = positional(row) {
         command = command.arg(arg);
     }
