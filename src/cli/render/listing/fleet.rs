@@ -1,60 +1,11 @@
-//! Which table each kind of answer becomes, and what `-o name` prints of it.
+//! Instances, what happened to them and what they take; contexts.
 
 use jiff::Timestamp;
 
-use super::style::{Role, of_state};
-use super::table::{Cell, Column, Table, col};
-use crate::model::{
-    Body, ConfigProblem, ContextRow, Event, EventLevel, HistoryEntry, Instance, MetricSeries,
-    PathRow, SettingRow, State, Task, TaskState, TrustRow, WaitRow, encode_segment,
-};
-
-/// A table and the name of each row.
-pub(crate) struct Listing {
-    pub(crate) table: Table,
-    pub(crate) names: Vec<String>,
-}
-
-/// The table of an answer; `None` where it is no list (`info`, `doctor`, plans, texts).
-pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
-    Some(match body {
-        Body::Instances(rows) => instances(rows, now),
-        Body::Events(rows) => events(rows),
-        Body::Metrics(rows) => metrics(rows),
-        Body::Contexts(rows) => contexts(rows),
-        Body::History(rows) => history(rows, now),
-        Body::Tasks(rows) => tasks(rows, now),
-        Body::Waits(rows) => waits(rows),
-        Body::Settings(rows) => settings(rows),
-        Body::Problems(rows) => problems(rows),
-        Body::Paths(rows) => paths(rows),
-        Body::Pins(rows) => pins(rows),
-        Body::Details(_)
-        | Body::Snapshots(_)
-        | Body::Checks(_)
-        | Body::Matrix(_)
-        | Body::Task(_)
-        | Body::Plan(_)
-        | Body::Text(_) => return None,
-    })
-}
-
-fn make<T>(
-    rows: &[T],
-    columns: &'static [Column],
-    gap: usize,
-    name: impl Fn(&T) -> String,
-    cells: impl Fn(&T) -> Vec<Cell>,
-) -> Listing {
-    Listing {
-        names: rows.iter().map(name).collect(),
-        table: Table {
-            columns,
-            gap,
-            rows: rows.iter().map(cells).collect(),
-        },
-    }
-}
+use super::super::style::{Role, of_state};
+use super::super::table::{Cell, Column, col};
+use super::{Listing, make, second, seconds_between, time};
+use crate::model::{ContextRow, Event, EventLevel, Instance, MetricSeries, State};
 
 const INSTANCES: &[Column] = &[
     col("NAME").min(11).shrink(8),
@@ -82,7 +33,7 @@ const INSTANCES: &[Column] = &[
     col("ID"),
 ];
 
-fn instances(rows: &[Instance], now: Timestamp) -> Listing {
+pub(super) fn instances(rows: &[Instance], now: Timestamp) -> Listing {
     make(
         rows,
         INSTANCES,
@@ -117,11 +68,6 @@ fn instances(rows: &[Instance], now: Timestamp) -> Listing {
             ]
         },
     )
-}
-
-/// Whole seconds from `then` to `now`; a clock that went back counts as now.
-pub(crate) fn seconds_between(then: Timestamp, now: Timestamp) -> u64 {
-    u64::try_from(now.as_second().saturating_sub(then.as_second())).unwrap_or(0)
 }
 
 fn state(row: &Instance) -> Cell {
@@ -173,20 +119,7 @@ fn memory(row: &Instance) -> Cell {
     }
 }
 
-/// Minutes are enough for people; JSON has the rest.
-pub(crate) fn minute(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-fn second(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-fn time(at: Timestamp, text: String) -> Cell {
-    Cell::number(at.as_millisecond() as f64, text)
-}
-
-fn events(rows: &[Event]) -> Listing {
+pub(super) fn events(rows: &[Event]) -> Listing {
     const COLUMNS: &[Column] = &[
         col("TIME"),
         col("LEVEL"),
@@ -215,7 +148,7 @@ fn events(rows: &[Event]) -> Listing {
     })
 }
 
-fn metrics(rows: &[MetricSeries]) -> Listing {
+pub(super) fn metrics(rows: &[MetricSeries]) -> Listing {
     const COLUMNS: &[Column] = &[
         col("CPU"),
         col("MEM"),
@@ -255,7 +188,7 @@ fn metrics(rows: &[MetricSeries]) -> Listing {
     )
 }
 
-fn contexts(rows: &[ContextRow]) -> Listing {
+pub(super) fn contexts(rows: &[ContextRow]) -> Listing {
     const COLUMNS: &[Column] = &[
         col("NAME").min(10),
         col("BACKEND"),
@@ -311,182 +244,4 @@ fn contexts(rows: &[ContextRow]) -> Listing {
             ]
         },
     )
-}
-
-fn history(rows: &[HistoryEntry], now: Timestamp) -> Listing {
-    const COLUMNS: &[Column] = &[
-        col("TIME"),
-        col("TOOK"),
-        col("STATE"),
-        col("USER").wide(),
-        col("TASK").wide(),
-        col("COMMAND"),
-        col("ERROR").extra(),
-    ];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.task.clone(),
-        |row| {
-            let took = row.ended_at.map(|end| seconds_between(row.at, end));
-            let took =
-                took.or_else(|| (row.state == "running").then(|| seconds_between(row.at, now)));
-            vec![
-                time(row.at, second(row.at)),
-                Cell::age(took),
-                Cell::text(&row.state).role(match row.state.as_str() {
-                    "done" => Role::Ok,
-                    "failed" => Role::Error,
-                    "running" => Role::Busy,
-                    _ => Role::Warn,
-                }),
-                Cell::text(&row.user),
-                Cell::text(&row.task),
-                Cell::text(&row.command),
-                Cell::maybe(row.error.as_deref()),
-            ]
-        },
-    )
-}
-
-/// The role of a task's state.
-pub(crate) fn of_task(state: TaskState) -> Role {
-    match state {
-        TaskState::Done => Role::Ok,
-        TaskState::Failed => Role::Error,
-        TaskState::Queued | TaskState::Running => Role::Busy,
-        TaskState::Partial
-        | TaskState::Cancelled
-        | TaskState::Interrupted
-        | TaskState::TimedOut => Role::Warn,
-    }
-}
-
-fn tasks(rows: &[Task], now: Timestamp) -> Listing {
-    const COLUMNS: &[Column] = &[
-        col("TASK"),
-        col("STATE"),
-        col("AGE"),
-        col("DONE"),
-        col("PID").wide(),
-        col("COMMAND"),
-    ];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.id.clone(),
-        |row| {
-            let done = row
-                .targets
-                .iter()
-                .filter(|t| matches!(t.state, crate::model::TargetState::Done(_)))
-                .count();
-            vec![
-                Cell::text(&row.id),
-                Cell::text(row.state.as_str()).role(of_task(row.state)),
-                Cell::age(Some(seconds_between(row.started_at, now))),
-                Cell::number(done as f64, format!("{done} of {}", row.targets.len())),
-                Cell::number(f64::from(row.pid), row.pid.to_string()),
-                Cell::text(&row.command),
-            ]
-        },
-    )
-}
-
-fn waits(rows: &[WaitRow]) -> Listing {
-    const COLUMNS: &[Column] = &[col("WANTED"), col("REACHED"), col("AFTER"), col("ID")];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.id.to_string(),
-        |row| {
-            vec![
-                Cell::text(&row.wanted),
-                Cell::flag(Some(row.reached)),
-                Cell::number(row.seconds, format!("{:.1} s", row.seconds)),
-                Cell::text(&row.id.to_string()),
-            ]
-        },
-    )
-}
-
-fn settings(rows: &[SettingRow]) -> Listing {
-    const COLUMNS: &[Column] = &[col("KEY"), col("SOURCE"), col("VALUE")];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.key.clone(),
-        |row| {
-            vec![
-                Cell::text(&row.key),
-                Cell::text(&row.source),
-                Cell::text(&row.value),
-            ]
-        },
-    )
-}
-
-fn problems(rows: &[ConfigProblem]) -> Listing {
-    const COLUMNS: &[Column] = &[col("LEVEL"), col("WHERE"), col("MESSAGE")];
-    let place = |row: &ConfigProblem| match row.line {
-        0 => row.file.clone(),
-        line => format!("{}:{line}:{}", row.file, row.column),
-    };
-    make(rows, COLUMNS, 2, place, |row| {
-        let level = if row.warning {
-            Cell::text("warn").role(Role::Warn)
-        } else {
-            Cell::text("error").role(Role::Error)
-        };
-        vec![level, Cell::text(&place(row)), Cell::text(&row.message)]
-    })
-}
-
-fn paths(rows: &[PathRow]) -> Listing {
-    const COLUMNS: &[Column] = &[col("WHAT"), col("EXISTS"), col("PATH")];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.path.clone(),
-        |row| {
-            vec![
-                Cell::text(&row.what),
-                Cell::flag(Some(row.exists)),
-                Cell::text(&row.path),
-            ]
-        },
-    )
-}
-
-fn pins(rows: &[TrustRow]) -> Listing {
-    const COLUMNS: &[Column] = &[
-        col("CONTEXT"),
-        col("ENDPOINT"),
-        col("SUBJECT"),
-        col("FINGERPRINT"),
-    ];
-    make(
-        rows,
-        COLUMNS,
-        2,
-        |row| row.context.clone(),
-        |row| {
-            vec![
-                Cell::text(&row.context),
-                Cell::text(&row.endpoint),
-                Cell::text(&row.subject),
-                Cell::text(&row.fingerprint),
-            ]
-        },
-    )
-}
-
-/// `ID@SNAPSHOT`, as it can be typed.
-pub(crate) fn snapshot_name(snapshot: &crate::model::Snapshot) -> String {
-    format!("{}@{}", snapshot.instance, encode_segment(&snapshot.name))
 }

@@ -1,0 +1,82 @@
+//! Which table each kind of answer becomes, and what `-o name` prints of it.
+
+mod fleet;
+mod setup;
+mod work;
+
+use jiff::Timestamp;
+
+use super::table::{Cell, Column, Table};
+use crate::model::{Body, encode_segment};
+pub(crate) use fleet::address;
+pub(crate) use work::of_task;
+
+/// A table and the name of each row.
+pub(crate) struct Listing {
+    pub(crate) table: Table,
+    pub(crate) names: Vec<String>,
+}
+
+/// The table of an answer; `None` where it is no list (`info`, `doctor`, plans, texts).
+pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
+    Some(match body {
+        Body::Instances(rows) => fleet::instances(rows, now),
+        Body::Events(rows) => fleet::events(rows),
+        Body::Metrics(rows) => fleet::metrics(rows),
+        Body::Contexts(rows) => fleet::contexts(rows),
+        Body::History(rows) => work::history(rows, now),
+        Body::Tasks(rows) => work::tasks(rows, now),
+        Body::Waits(rows) => work::waits(rows),
+        Body::Settings(rows) => setup::settings(rows),
+        Body::Problems(rows) => setup::problems(rows),
+        Body::Paths(rows) => setup::paths(rows),
+        Body::Pins(rows) => setup::pins(rows),
+        Body::Details(_)
+        | Body::Snapshots(_)
+        | Body::Checks(_)
+        | Body::Matrix(_)
+        | Body::Task(_)
+        | Body::Plan(_)
+        | Body::Text(_) => return None,
+    })
+}
+
+fn make<T>(
+    rows: &[T],
+    columns: &'static [Column],
+    gap: usize,
+    name: impl Fn(&T) -> String,
+    cells: impl Fn(&T) -> Vec<Cell>,
+) -> Listing {
+    Listing {
+        names: rows.iter().map(name).collect(),
+        table: Table {
+            columns,
+            gap,
+            rows: rows.iter().map(cells).collect(),
+        },
+    }
+}
+
+/// Whole seconds from `then` to `now`; a clock that went back counts as now.
+pub(crate) fn seconds_between(then: Timestamp, now: Timestamp) -> u64 {
+    u64::try_from(now.as_second().saturating_sub(then.as_second())).unwrap_or(0)
+}
+
+/// Minutes are enough for people; JSON has the rest.
+pub(crate) fn minute(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn time(at: Timestamp, text: String) -> Cell {
+    Cell::number(at.as_millisecond() as f64, text)
+}
+
+/// `ID@SNAPSHOT`, as it can be typed.
+pub(crate) fn snapshot_name(snapshot: &crate::model::Snapshot) -> String {
+    format!("{}@{}", snapshot.instance, encode_segment(&snapshot.name))
+}

@@ -1,0 +1,79 @@
+//! Settings, problems, paths, pins.
+
+use super::super::style::Role;
+use super::super::table::{Cell, Column, col};
+use super::{Listing, make};
+use crate::model::{ConfigProblem, PathRow, SettingRow, TrustRow};
+
+pub(super) fn settings(rows: &[SettingRow]) -> Listing {
+    const COLUMNS: &[Column] = &[col("KEY"), col("SOURCE"), col("VALUE")];
+    make(
+        rows,
+        COLUMNS,
+        2,
+        |row| row.key.clone(),
+        |row| {
+            vec![
+                Cell::text(&row.key),
+                Cell::text(&row.source),
+                Cell::text(&row.value),
+            ]
+        },
+    )
+}
+
+pub(super) fn problems(rows: &[ConfigProblem]) -> Listing {
+    const COLUMNS: &[Column] = &[col("LEVEL"), col("WHERE"), col("MESSAGE")];
+    let place = |row: &ConfigProblem| match row.line {
+        0 => row.file.clone(),
+        line => format!("{}:{line}:{}", row.file, row.column),
+    };
+    make(rows, COLUMNS, 2, place, |row| {
+        let level = if row.warning {
+            Cell::text("warn").role(Role::Warn)
+        } else {
+            Cell::text("error").role(Role::Error)
+        };
+        vec![level, Cell::text(&place(row)), Cell::text(&row.message)]
+    })
+}
+
+pub(super) fn paths(rows: &[PathRow]) -> Listing {
+    const COLUMNS: &[Column] = &[col("WHAT"), col("EXISTS"), col("PATH")];
+    make(
+        rows,
+        COLUMNS,
+        2,
+        |row| row.path.clone(),
+        |row| {
+            vec![
+                Cell::text(&row.what),
+                Cell::flag(Some(row.exists)),
+                Cell::text(&row.path),
+            ]
+        },
+    )
+}
+
+pub(super) fn pins(rows: &[TrustRow]) -> Listing {
+    const COLUMNS: &[Column] = &[
+        col("CONTEXT"),
+        col("ENDPOINT"),
+        col("SUBJECT"),
+        col("FINGERPRINT"),
+    ];
+    make(
+        rows,
+        COLUMNS,
+        2,
+        |row| row.context.clone(),
+        |row| {
+            vec![
+                Cell::text(&row.context),
+                Cell::text(&row.endpoint),
+                Cell::text(&row.subject),
+                Cell::text(&row.fingerprint),
+            ]
+        },
+    )
+}
