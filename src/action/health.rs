@@ -9,10 +9,7 @@ use super::engine::Engine;
 use super::secrets::at_home;
 use crate::config::Loaded;
 use crate::doctor::{clock, home};
-use crate::model::{Action, Check, Error, Result, Secret, Task, TaskState};
-
-/// An interruption that nobody looked after for so long is history.
-const RECENT: i64 = 7 * 86400;
+use crate::model::{Action, Check, Error, Result, Secret};
 
 /// Checks of the configuration, the state folder and what an earlier corral left behind. Reads files.
 pub fn checks(engine: &Arc<Engine>) -> Vec<Check> {
@@ -133,27 +130,18 @@ fn tasks(engine: &Engine) -> Vec<Check> {
             .fix(fix),
         );
     }
-    let recent = |task: &Task| {
-        let at = task.ended_at.unwrap_or(task.started_at);
-        Timestamp::now().duration_since(at).as_secs() < RECENT
-    };
-    let interrupted: Vec<String> = engine
-        .board()
-        .all()
-        .into_iter()
-        .filter(|task| task.state == TaskState::Interrupted && recent(task))
-        .map(|task| task.id)
-        .collect();
+    let interrupted = engine.board().interrupted(None);
     if let Some(last) = interrupted.last() {
         found.push(
             Check::warn(
                 "corral.tasks",
                 format!(
-                    "{} tasks were interrupted, the last is {last}",
-                    interrupted.len()
+                    "{} tasks were interrupted, the last is {}",
+                    interrupted.len(),
+                    last.id
                 ),
             )
-            .remedy(format!("corral tasks show {last}")),
+            .remedy(format!("corral tasks show {}", last.id)),
         );
     }
     found

@@ -5,13 +5,16 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::leftovers::{self, Leftovers, is_held};
 use crate::link::files::write_atomically;
 use crate::model::{Error, Result, TargetState, Task, TaskState};
+
+/// An interruption that nobody looked after for so long is history.
+const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Tasks kept in memory and as files once they have ended.
 const KEEP: usize = 200;
@@ -202,6 +205,17 @@ impl TaskBoard {
         }
         tasks.sort_by(|a, b| a.id.cmp(&b.id));
         tasks
+    }
+
+    /// Tasks that were interrupted since then (`None`: within a week; earlier is history), and those
+    /// whose end nobody wrote down.
+    pub fn interrupted(&self, since: Option<Timestamp>) -> Vec<Task> {
+        let since = since.unwrap_or_else(|| Timestamp::now() - RECENT);
+        self.all()
+            .into_iter()
+            .filter(|task| task.state == TaskState::Interrupted)
+            .filter(|task| task.ended_at.is_none_or(|at| at > since))
+            .collect()
     }
 
     /// A task by ID or unique beginning.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio_util::task::TaskTracker;
 
 use crate::link::files::{lock_beside, make_dir, write_atomically};
@@ -71,6 +72,20 @@ impl UiMemory {
         });
     }
 
+    /// When a view was opened before this one, and that one is open now. Waits for the disk.
+    pub fn opened(&self) -> Option<Timestamp> {
+        let file = self.file.as_deref()?;
+        let before = read(file).ok().and_then(|table| {
+            let text = table.get("opened")?.as_str()?;
+            text.parse().ok()
+        });
+        let now = Timestamp::now().to_string();
+        if let Err(error) = insert(file, [("opened", Some(toml::Value::from(now)))]) {
+            tracing::info!(%error, "when the view was opened is not kept");
+        }
+        before
+    }
+
     /// Waits for what is being written.
     pub(super) async fn flush(&self) {
         self.writing.close();
@@ -123,13 +138,7 @@ fn of(table: &toml::Table) -> (UiState, Option<Error>) {
     (state, fault)
 }
 
-/// What this corral knows nothing of stays in the file.
 fn write(file: &Path, state: &UiState) -> Result<()> {
-    if let Some(dir) = file.parent() {
-        make_dir(dir)?;
-    }
-    let _lock = lock_beside(file)?;
-    let mut table = read(file).unwrap_or_default();
     let UiState {
         mouse,
         theme,
@@ -142,6 +151,16 @@ fn write(file: &Path, state: &UiState) -> Result<()> {
         ("sort", sort.map(toml::Value::from)),
         ("detail", detail.map(toml::Value::from)),
     ];
+    insert(file, values)
+}
+
+/// What this corral knows nothing of stays in the file.
+fn insert<const N: usize>(file: &Path, values: [(&str, Option<toml::Value>); N]) -> Result<()> {
+    if let Some(dir) = file.parent() {
+        make_dir(dir)?;
+    }
+    let _lock = lock_beside(file)?;
+    let mut table = read(file).unwrap_or_default();
     for (key, value) in values {
         if let Some(value) = value {
             table.insert(key.to_owned(), value);

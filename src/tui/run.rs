@@ -122,6 +122,11 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
         }
     });
     tokio::spawn(async move {
+        let teller = Arc::clone(&finder);
+        let told = tokio::task::spawn_blocking(move || left(&teller));
+        if let Ok(Some(notice)) = told.await {
+            let _ = sender.send(Msg::Notice(notice, true)).await;
+        }
         let found = tokio::task::spawn_blocking(move || contexts::absent(&finder));
         if let Ok(absent) = found.await {
             let _ = sender.send(Msg::Absent(absent)).await;
@@ -185,6 +190,17 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
             }
         }
     }
+}
+
+/// What was interrupted since the view was last open.
+fn left(engine: &Engine) -> Option<String> {
+    let tasks = engine.board().interrupted(engine.ui().opened());
+    let last = tasks.last()?;
+    let command = &last.command;
+    Some(match tasks.len() {
+        1 => format!("interrupted the last time: {command} · g y shows what was done"),
+        n => format!("{n} tasks were interrupted, the last is: {command} · g y shows them"),
+    })
 }
 
 type Seen = (Arc<FleetView>, Arc<HashMap<InstanceId, String>>);

@@ -114,10 +114,20 @@ fn req_22_a_signal_ends_a_change_in_time_and_is_journalled() {
         run(&pane, "history", "history");
         let screen = pane.wait_for("interrupted");
         assert!(screen.contains("corral stop deaf"), "{screen}");
-        // The next start tells.
         run(&pane, "doctor", "doctor");
         pane.wait_for("interrupted");
         pane.file("doctor");
+        // The next start of the view tells, once.
+        pane.line("clear");
+        pane.corral("");
+        pane.wait_for("interrupted the last time: corral stop deaf");
+        pane.keys("q");
+        pane.until("the shell", |s| s.trim_end().ends_with("READY>"));
+        pane.corral("");
+        let screen = pane.wait_for("deaf");
+        assert!(!screen.contains("the last time"), "{screen}");
+        pane.keys("q");
+        pane.until("the shell", |s| s.trim_end().ends_with("READY>"));
         end(&pane);
     }
 }

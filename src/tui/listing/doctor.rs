@@ -1,9 +1,12 @@
 //! Checks, and what to do about them.
 
 use super::{ListRow, Listing, loading};
-use crate::model::{Body, CheckStatus};
+use crate::model::{Body, Check, CheckStatus};
 use crate::tui::app::App;
 use crate::tui::theme::Role;
+
+/// Columns of a screen on which a check and its remedy have room side by side.
+const WITH_REMEDY: u16 = 120;
 
 pub(super) fn doctor(app: &App) -> Listing {
     let (empty, mut note) = loading(&app.doctor, "every context");
@@ -29,9 +32,19 @@ pub(super) fn doctor(app: &App) -> Listing {
             role,
         ));
     }
-    let rows = checks
-        .iter()
-        .enumerate()
+    // What is wrong stands first; on a narrow screen what to do about it is one Enter away.
+    let mut order: Vec<(usize, &Check)> = checks.iter().enumerate().collect();
+    order.sort_by_key(|(_, check)| match check.status {
+        CheckStatus::Fail => 0,
+        CheckStatus::Warn => 1,
+        CheckStatus::Ok => 2,
+    });
+    let mut columns = vec!["STATUS", "CONTEXT", "CHECK", "REMEDY"];
+    if app.setup.size.0 < WITH_REMEDY {
+        columns.pop();
+    }
+    let rows = order
+        .into_iter()
         .map(|(n, check)| {
             let (word, role) = match check.status {
                 CheckStatus::Ok => ("ok", Role::Ok),
@@ -62,7 +75,7 @@ pub(super) fn doctor(app: &App) -> Listing {
         })
         .collect();
     Listing {
-        columns: vec!["STATUS", "CONTEXT", "CHECK", "REMEDY"],
+        columns,
         rows,
         empty,
         note,

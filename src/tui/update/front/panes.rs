@@ -30,10 +30,12 @@ pub(super) fn go(app: &mut App, name: &str) -> Vec<Effect> {
         return Vec::new();
     };
     app.notice = None;
-    if app.pane == *pane {
+    if app.pane == *pane && app.focus == Focus::List {
         app.say(format!("{} is on the screen", pane.title()));
     }
     show(app, *pane);
+    // Whoever goes to a pane means its list, not the detail beside it.
+    app.focus = Focus::List;
     reload(app, false)
 }
 
