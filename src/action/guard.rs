@@ -11,10 +11,7 @@ const TYPEABLE: usize = 40;
 
 /// The gate of a plan: the row's own risk, raised by number, spread and protection.
 pub fn gate(risk: Risk, verb: &str, targets: &[TargetPlan], relaxed: bool) -> Gate {
-    let running: Vec<&TargetPlan> = targets
-        .iter()
-        .filter(|t| t.refusals.is_empty() && !t.unchanged)
-        .collect();
+    let running: Vec<&TargetPlan> = targets.iter().filter(|t| t.changes()).collect();
     let count = running.len();
     let protected = running.iter().any(|t| t.protected);
     let contexts = running

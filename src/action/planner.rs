@@ -264,9 +264,13 @@ pub fn finish(
     });
     let verb = action.verb.split(' ').next().unwrap_or(&action.verb);
     let gate = guard::gate(shape.risk, verb, &targets, relaxed && !targets.is_empty());
-    let what = match targets.as_slice() {
-        [one] => one.name.clone(),
-        many => format!("{} instances", many.len()),
+    // Of several the question counts only those that would change, as the gate does.
+    let changing: Vec<&TargetPlan> = targets.iter().filter(|t| t.changes()).collect();
+    let what = match (changing.as_slice(), targets.as_slice()) {
+        ([one], _) => one.name.clone(),
+        ([], [one]) => one.name.clone(),
+        ([], all) => format!("{} instances", all.len()),
+        (many, _) => format!("{} instances", many.len()),
     };
     let tail = if shape.tail.is_empty() {
         String::new()

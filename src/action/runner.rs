@@ -111,7 +111,7 @@ fn refuse_whole(engine: &Engine, plan: &Plan, options: &RunOptions) -> Result<()
         )));
     }
     if options.no_wait
-        && let Some(bound) = plan.runnable().find(|t| !t.detachable && !t.unchanged)
+        && let Some(bound) = plan.changing().find(|t| !t.detachable)
     {
         return Err(Error::refused(format!(
             "--no-wait is not possible: the work on {} lives in this corral and would end with it",

@@ -158,10 +158,22 @@ pub struct Plan {
     pub concurrency: usize,
 }
 
+impl TargetPlan {
+    /// Something would change: it is neither refused nor already as wanted.
+    pub fn changes(&self) -> bool {
+        self.refusals.is_empty() && !self.unchanged
+    }
+}
+
 impl Plan {
     /// Targets that would run.
     pub fn runnable(&self) -> impl Iterator<Item = &TargetPlan> {
         self.targets.iter().filter(|t| t.refusals.is_empty())
+    }
+
+    /// Targets on which something would change: neither refused nor already as wanted.
+    pub fn changing(&self) -> impl Iterator<Item = &TargetPlan> {
+        self.targets.iter().filter(|t| t.changes())
     }
 
     /// Targets that are refused.

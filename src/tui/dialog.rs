@@ -195,7 +195,7 @@ impl Dialog {
         if let Some(first) = word.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        let running = self.plan.runnable().count();
+        let running = self.plan.changing().count();
         if self.plan.targets.len() > 1 {
             word.push_str(&format!(" {running}"));
         }

@@ -43,10 +43,6 @@ impl Bench {
         Self { engine, demos, dir }
     }
 
-    pub fn action(&self, line: &str) -> Action {
-        action(line)
-    }
-
     pub async fn plan(&self, line: &str) -> Result<Plan> {
         self.engine.plan(&action(line)).await
     }

@@ -6,7 +6,7 @@ use corral::backend::demo::Knobs;
 use corral::fleet::{Fleet, FleetOptions};
 use corral::model::{Body, Dirs, State, TaskState};
 
-use crate::bench::{Bench, answer, engine, options, yes};
+use crate::bench::{Bench, action, answer, engine, options, yes};
 
 fn slow() -> Knobs {
     Knobs {
@@ -53,9 +53,9 @@ async fn history_tells_what_was_done_and_retry_does_the_rest() {
         None,
         true,
     );
-    let data = other.read(bench.action("history")).await.unwrap();
+    let data = other.read(action("history")).await.unwrap();
     assert_eq!(data.warnings.len(), 1);
-    let Body::Tasks(tasks) = other.read(bench.action("tasks list")).await.unwrap().body else {
+    let Body::Tasks(tasks) = other.read(action("tasks list")).await.unwrap().body else {
         panic!()
     };
     assert_eq!(tasks.len(), 1);
@@ -80,7 +80,7 @@ async fn a_task_can_be_cancelled_from_another_corral() {
         true,
     );
     let line = format!("tasks cancel {}", handle.id);
-    let cancel = other.plan(&bench.action(&line)).await.unwrap();
+    let cancel = other.plan(&action(&line)).await.unwrap();
     other
         .submit(&cancel, &answer(&cancel), &options(&line))
         .await

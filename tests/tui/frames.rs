@@ -1,26 +1,38 @@
 //! Every pane at 80×24, as it looks without colour; and what must be true of it at once.
 
 use corral::model::{FleetView, Health, State};
+use corral::tui::app::App;
 use corral::tui::glyphs::Glyphs;
 use corral::tui::theme::{Depth, Theme};
 
 use super::fixture::{app, context, fleet, instance, press, setup, show, silent, type_text};
-use super::harness::screen;
+use super::harness::{Bench, screen};
+
+/// Compares a screen with the one that is kept in `snapshots/`.
+fn frame(name: &str, app: &App) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../snapshots");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    // How long the simulated contexts took is not always the same.
+    settings.add_filter(r"in \d+ ms", "in N ms");
+    settings.bind(|| insta::assert_snapshot!(name, screen(app)));
+}
 
 #[test]
 fn the_inventory() {
-    insta::assert_snapshot!(screen(&app(setup(80, 24), fleet())));
+    frame("inventory", &app(setup(80, 24), fleet()));
 }
 
 #[test]
 fn the_inventory_at_120_and_200() {
-    insta::assert_snapshot!("inventory_120", screen(&app(setup(120, 14), fleet())));
-    insta::assert_snapshot!("inventory_200", screen(&app(setup(200, 14), fleet())));
+    frame("inventory_120", &app(setup(120, 14), fleet()));
+    frame("inventory_200", &app(setup(200, 14), fleet()));
 }
 
 #[test]
 fn the_smallest_screen() {
-    insta::assert_snapshot!(screen(&app(setup(20, 5), fleet())));
+    frame("smallest", &app(setup(20, 5), fleet()));
 }
 
 #[test]
@@ -28,17 +40,17 @@ fn detail_filter_help_and_menus() {
     let mut app = app(setup(80, 24), fleet());
     press(&mut app, "/");
     type_text(&mut app, "web");
-    insta::assert_snapshot!("filter", screen(&app));
+    frame("filter", &app);
     press(&mut app, "Esc Enter");
-    insta::assert_snapshot!("detail", screen(&app));
+    frame("detail", &app);
     press(&mut app, "Esc Esc p");
-    insta::assert_snapshot!("power_menu", screen(&app));
+    frame("power_menu", &app);
     press(&mut app, "Esc ?");
-    insta::assert_snapshot!("help", screen(&app));
+    frame("help", &app);
     press(&mut app, "Esc :");
-    insta::assert_snapshot!("palette", screen(&app));
+    frame("palette", &app);
     press(&mut app, "Esc +");
-    insta::assert_snapshot!("create_form", screen(&app));
+    frame("create_form", &app);
 }
 
 #[test]
@@ -46,8 +58,37 @@ fn the_other_panes() {
     let mut app = app(setup(80, 24), fleet());
     for (keys, name) in [("g x", "contexts"), ("g p", "problems"), ("g t", "tasks")] {
         press(&mut app, keys);
-        insta::assert_snapshot!(name, screen(&app));
+        frame(name, &app);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn panes_and_questions_of_the_simulated_fleet() {
+    let mut bench = Bench::new().await;
+    bench.press("g d").await;
+    frame("doctor", &bench.app);
+    bench.press("g u").await;
+    frame("support", &bench.app);
+    bench.press("g i").await;
+    bench.select("local/scratch").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    frame("stop_dialog", &bench.app);
+    bench.press("Esc D").await;
+    bench.pass(1000).await;
+    frame("delete_refused_dialog", &bench.app);
+    bench.press("Esc").await;
+    bench.select("local/badboot").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    frame("delete_dialog", &bench.app);
+    bench.press("Esc").await;
+    bench.command("ui filter web").await;
+    bench.press("* p t").await;
+    bench.pass(1000).await;
+    frame("bulk_dialog", &bench.app);
+    bench.press("Esc a").await;
+    frame("actions", &bench.app);
 }
 
 #[test]
@@ -87,7 +128,7 @@ fn the_first_screen_of_an_empty_machine() {
         contexts: vec![context("local", "qemu", Health::Ok, 0)],
         instances: Vec::new(),
     };
-    insta::assert_snapshot!(screen(&app(setup, fleet)));
+    frame("first_screen", &app(setup, fleet));
 }
 
 #[test]
@@ -148,7 +189,7 @@ fn req_27_req_28_the_same_frames_without_colour_and_without_unicode() {
         .iter()
         .position(|c| c.modifier.contains(ratatui::style::Modifier::REVERSED));
     assert!(first.is_some());
-    insta::assert_snapshot!(screen(&app));
+    frame("without_colour", &app);
 }
 
 #[test]

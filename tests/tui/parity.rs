@@ -243,7 +243,7 @@ async fn fleet(case: &Case) -> (Bench, String) {
             .engine
             .submit(&plan, &answer(&plan), &before.run)
             .await;
-        task = submitted.unwrap().id.clone();
+        task.clone_from(&submitted.unwrap().id);
         if case.argv.starts_with("tasks cancel") {
             // Under way in both fleets: cancelled before its first call it would make none.
             while bench.native().is_empty() {
@@ -551,7 +551,11 @@ async fn every_form_gives_the_action_of_its_command_line() {
         let wanted = parsed(&case.argv.replace("{TASK}", &task)).action;
         let row = grammar::row_of(&wanted).unwrap();
         let new = matches!(row.noun, GroupNoun::NewInstance | GroupNoun::NewContext);
-        let targets: Vec<&str> = wanted.targets.iter().map(|t| t.as_str()).collect();
+        let targets: Vec<&str> = wanted
+            .targets
+            .iter()
+            .map(corral::model::Selector::as_str)
+            .collect();
         let shown = if new { "" } else { &targets.join(" ") };
         bench
             .command(&format!("ui form {} {shown}", row.name))

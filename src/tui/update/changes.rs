@@ -110,11 +110,7 @@ pub(super) fn submit(
     app.submitting.push(Submitting {
         request,
         verb: plan.action.verb.clone(),
-        ids: plan
-            .runnable()
-            .filter(|t| !t.unchanged)
-            .map(|t| t.id.clone())
-            .collect(),
+        ids: plan.changing().map(|t| t.id.clone()).collect(),
         planning: planning.clone(),
     });
     app.say(format!("{} …", plan.command));

@@ -45,7 +45,10 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
     }
     let mut y = inner.bottom() - foot;
     if body.len() > rows && rows > 0 {
-        let text = format!("{} more lines: Up, Down", body.len() - rows);
+        let text = match body.len() - rows {
+            1 => "1 more line: Up, Down".to_owned(),
+            n => format!("{n} more lines: Up, Down"),
+        };
         canvas.put(inner.x, y, inner.width, &text, Role::Muted);
     }
     // Buttons stand last, whatever else has no room.
@@ -236,7 +239,7 @@ fn refusals(target: &TargetPlan, indent: &str, out: &mut Vec<(String, Role)>) {
 fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(String, Role)>) {
     let mut contexts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut states: BTreeMap<&str, usize> = BTreeMap::new();
-    for target in dialog.plan.runnable() {
+    for target in dialog.plan.changing() {
         *contexts.entry(target.id.context()).or_default() += 1;
         *states.entry(target.state.as_str()).or_default() += 1;
     }
@@ -274,7 +277,7 @@ fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(Strin
         format!("{} at a time per context", dialog.plan.concurrency),
         Role::Muted,
     ));
-    for target in dialog.plan.runnable() {
+    for target in dialog.plan.changing() {
         out.push((format!("  {}", whom(app, target)), Role::Text));
         for loss in &target.losses {
             out.push((format!("    Lost: {loss}"), Role::Error));
