@@ -172,6 +172,8 @@ pub struct Cursor {
     pub top: usize,
     /// The thing is shown in full.
     pub open: bool,
+    /// First line of that on screen; `None` until it was scrolled.
+    pub scroll: Option<usize>,
 }
 
 /// An answer to show.

@@ -98,11 +98,26 @@ pub fn body(app: &App) -> Body {
     }
 }
 
-/// Rows of another pane's list that fit; what is opened takes the lower half.
-pub fn list_rows(size: (u16, u16), open: bool) -> usize {
-    let area = middle(size);
-    let height = if open { area.height / 2 } else { area.height };
-    usize::from(height.saturating_sub(headings(height))).max(1)
+/// Rows of another pane's list that fit above what is opened.
+pub fn list_rows(app: &App, open: bool) -> usize {
+    let area = middle(app.setup.size);
+    let height = area.height - opened(app, open).height;
+    usize::from(height.saturating_sub(headings(area.height))).max(1)
+}
+
+/// Where an entry of another pane's list is shown in full: the lower half, or, zoomed, all but its row.
+pub fn opened(app: &App, open: bool) -> Rect {
+    let area = middle(app.setup.size);
+    let above = match (open, app.zoom) {
+        (false, _) => area.height,
+        (true, false) => area.height / 2,
+        (true, true) => (headings(area.height) + 1).min(area.height),
+    };
+    Rect {
+        y: area.y + above,
+        height: area.height - above,
+        ..area
+    }
 }
 
 /// The screen row of the first row of the list.

@@ -106,3 +106,35 @@ fn one_detail_is_asked_for_at_a_time() {
     );
     assert_eq!(reads(&effects), 1, "then the one under the cursor now");
 }
+
+/// Why a target failed is read on the smallest usual screen: it stands first, and the rest scrolls.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_of_a_task_begins_with_what_failed_scrolls_and_takes_the_screen() {
+    let mut bench = Bench::new().await;
+    bench.press("7 * p t").await;
+    bench.pass(1000).await;
+    bench.press("S").await;
+    let tasks = bench.settle().await;
+    assert!(tasks[0].targets.len() > 4, "{tasks:?}");
+    bench.press("g t Enter").await;
+    let screen = bench.screen();
+    let failed = screen.find("refused: ").expect("what failed");
+    let done = screen.find(": is off").or(screen.find("done"));
+    assert!(done.is_none_or(|done| failed < done), "{screen}");
+    assert!(screen.contains("more below · J"), "{screen}");
+    let log = tasks[0].log.last().cloned().unwrap_or_default();
+    let end: String = log.chars().take(30).collect();
+    assert!(!screen.contains(&end), "{screen}");
+    bench.press("z").await;
+    let zoomed = bench.screen();
+    let whole = |screen: &str| screen.matches("is off").count();
+    assert!(whole(&screen) < whole(&zoomed), "{zoomed}");
+    bench.press("z").await;
+    bench.press(&["J"; 30].join(" ")).await;
+    assert!(bench.screen().contains("this is the end"));
+    assert!(bench.screen().contains(&end), "{end}\n{}", bench.screen());
+    assert!(bench.screen().contains("more above · K"));
+    bench.press("Esc").await;
+    bench.press("J").await;
+    assert!(bench.screen().contains("Enter opens"), "{}", bench.screen());
+}

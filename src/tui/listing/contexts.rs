@@ -42,7 +42,11 @@ pub(super) fn contexts(app: &App) -> Listing {
                 (String::new(), Role::Muted),
                 (format!("{why} · {how}"), Role::Muted),
             ],
-            more: Vec::new(),
+            more: vec![
+                (format!("{what}: {why}"), Role::Text),
+                (format!("-> {how}"), Role::Accent),
+            ],
+            ..ListRow::default()
         });
     }
     Listing {
@@ -93,6 +97,6 @@ fn context_row(app: &App, n: usize, context: &ContextView) -> ListRow {
             (count, Role::Text),
             (server, Role::Muted),
         ],
-        more: Vec::new(),
+        ..ListRow::default()
     }
 }

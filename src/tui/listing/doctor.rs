@@ -71,6 +71,7 @@ pub(super) fn doctor(app: &App) -> Listing {
                     (check.remedy.clone().unwrap_or_default(), Role::Accent),
                 ],
                 more,
+                ..ListRow::default()
             }
         })
         .collect();

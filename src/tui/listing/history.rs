@@ -49,6 +49,7 @@ pub(super) fn history(app: &App) -> Listing {
                     (entry.command.clone(), Role::Text),
                 ],
                 more,
+                ..ListRow::default()
             }
         })
         .collect();

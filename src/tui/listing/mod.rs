@@ -7,8 +7,11 @@ mod problems;
 mod support;
 mod tasks;
 
+use ratatui::layout::Rect;
+
 use crate::model::shown_width;
 use crate::tui::app::{App, Loaded, Pane};
+use crate::tui::text::wrap;
 use crate::tui::theme::Role;
 
 pub use contexts::health_text;
@@ -16,7 +19,7 @@ pub use history::history_command;
 pub use problems::problem_count;
 
 /// One row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListRow {
     /// What it is about; the cursor stays on it.
     pub key: String,
@@ -24,6 +27,35 @@ pub struct ListRow {
     pub cells: Vec<(String, Role)>,
     /// All of it, when it is opened.
     pub more: Vec<(String, Role)>,
+    /// More lines come at its end, and those are what one wants to see.
+    pub grows: bool,
+}
+
+/// An entry shown in full, on the screen it has.
+pub struct Opened {
+    /// All lines.
+    pub lines: Vec<(String, Role)>,
+    /// The first one on the screen.
+    pub first: usize,
+    /// The last one that can be the first.
+    pub last: usize,
+}
+
+impl Opened {
+    /// In `area`, whose first row is a rule; scrolled to a line, or where it stands by itself.
+    pub fn of(row: &ListRow, area: Rect, scroll: Option<usize>) -> Self {
+        let width = usize::from(area.width.saturating_sub(3)).max(1);
+        let lines: Vec<(String, Role)> = row
+            .more
+            .iter()
+            .flat_map(|(text, role)| wrap(text, width).into_iter().map(move |line| (line, *role)))
+            .collect();
+        let last = lines
+            .len()
+            .saturating_sub(usize::from(area.height.saturating_sub(1)));
+        let first = scroll.unwrap_or(if row.grows { last } else { 0 }).min(last);
+        Self { lines, first, last }
+    }
 }
 
 /// A list.
@@ -108,6 +140,7 @@ fn answer(app: &App) -> Listing {
             key: n.to_string(),
             cells: vec![(line.clone(), Role::Text)],
             more: vec![(line.clone(), Role::Text)],
+            ..ListRow::default()
         })
         .collect();
     Listing {

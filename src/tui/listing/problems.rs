@@ -107,5 +107,6 @@ fn problem(what: &str, text: &str, remedy: Option<&str>, role: Role) -> ListRow 
             (remedy.unwrap_or_default().to_owned(), Role::Accent),
         ],
         more,
+        ..ListRow::default()
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn support(app: &App) -> Listing {
                     ),
                     role,
                 )],
+                ..ListRow::default()
             });
         }
     }

@@ -1,7 +1,7 @@
 //! What corral does.
 
 use super::{ListRow, Listing};
-use crate::model::{TargetState, Task, TaskState};
+use crate::model::{TargetState, Task, TaskState, TaskTarget};
 use crate::tui::app::App;
 use crate::tui::columns::{seconds_since, step_age};
 use crate::tui::theme::Role;
@@ -43,7 +43,10 @@ fn task_row(app: &App, task: &Task) -> ListRow {
     }
     let mut more = Vec::new();
     more.push((format!("= {}", task.command), Role::Accent));
-    for target in &task.targets {
+    // What failed stands first: it is what one opens a task for.
+    let failed = |t: &&TaskTarget| matches!(t.state, TargetState::Failed(_));
+    let (bad, others): (Vec<_>, Vec<_>) = task.targets.iter().partition(failed);
+    for target in bad.into_iter().chain(others) {
         let (word, role) = match &target.state {
             TargetState::Queued => ("queued".to_owned(), Role::Muted),
             TargetState::Running => {
@@ -81,6 +84,7 @@ fn task_row(app: &App, task: &Task) -> ListRow {
             (task.command.clone(), Role::Text),
         ],
         more,
+        grows: !task.state.is_final(),
     }
 }
 

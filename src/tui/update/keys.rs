@@ -100,8 +100,10 @@ pub(super) fn click(app: &mut App, row: u16) -> Vec<Effect> {
             app.inventory.go(app.inventory.top + offset);
         }
     } else {
+        let open = app.cursors.get(&app.pane).is_some_and(|c| c.open);
+        let rows = layout::list_rows(app, open);
         let cursor = app.cursors.entry(app.pane).or_default();
-        if offset < layout::list_rows(app.setup.size, cursor.open) {
+        if offset < rows {
             cursor.row = cursor.top + offset;
             cursor.key = None;
         }

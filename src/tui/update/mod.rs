@@ -167,6 +167,8 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
     let pane = app.pane;
     if pane != Pane::Inventory {
         let list = listing::of(app, pane);
+        let open = app.cursors.get(&pane).is_some_and(|c| c.open);
+        let rows = layout::list_rows(app, open);
         let cursor = app.cursors.entry(pane).or_default();
         if let Some(key) = &cursor.key
             && list.rows.get(cursor.row).is_none_or(|row| row.key != *key)
@@ -175,8 +177,11 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
             cursor.row = n;
         }
         cursor.row = cursor.row.min(list.rows.len().saturating_sub(1));
-        cursor.key = list.rows.get(cursor.row).map(|row| row.key.clone());
-        let rows = layout::list_rows(app.setup.size, cursor.open);
+        let key = list.rows.get(cursor.row).map(|row| row.key.clone());
+        if cursor.key != key || !cursor.open {
+            cursor.scroll = None;
+        }
+        cursor.key = key;
         if cursor.row < cursor.top {
             cursor.top = cursor.row;
         } else if cursor.row >= cursor.top + rows {

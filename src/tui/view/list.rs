@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::super::app::{App, Pane};
 use super::super::layout;
-use super::super::listing;
+use super::super::listing::{self, Opened};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 
@@ -28,7 +28,7 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
         }
         return;
     }
-    let rows = layout::list_rows(app.setup.size, cursor.open);
+    let rows = layout::list_rows(app, cursor.open);
     let widths = list.widths(area.width.saturating_sub(2));
     let mut y = area.y;
     if layout::headings(area.height) > 0 && pane != Pane::Answer {
@@ -57,43 +57,37 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
     if cursor.open
         && let Some(row) = list.rows.get(cursor.row)
     {
-        let y = area.y + area.height / 2;
-        opened(
-            canvas,
-            Rect::new(0, y, area.width, area.bottom() - y),
-            &row.more,
-        );
+        let area = layout::opened(app, true);
+        opened(canvas, area, &Opened::of(row, area, cursor.scroll));
     }
 }
 
-fn opened(canvas: &mut Canvas, area: Rect, more: &[(String, Role)]) {
+fn opened(canvas: &mut Canvas, area: Rect, text: &Opened) {
     if area.height == 0 {
         return;
     }
-    let text = canvas.style(Role::Text);
-    canvas.fill(area, text);
+    let plain = canvas.style(Role::Text);
+    canvas.fill(area, plain);
     canvas.rule(Rect { height: 1, ..area });
-    let width = usize::from(area.width.saturating_sub(3)).max(1);
-    let lines: Vec<(String, Role)> = more
-        .iter()
-        .flat_map(|(text, role)| wrap(text, width).into_iter().map(move |line| (line, *role)))
-        .collect();
     let height = usize::from(area.height - 1);
-    // Of a log the end is what one wants to see, but its command stays above.
-    let skip = lines.len().saturating_sub(height);
-    let mut shown: Vec<&(String, Role)> = lines.iter().skip(skip).collect();
-    if skip > 0
-        && let (Some(first), Some(head)) = (shown.first_mut(), lines.first())
-    {
-        *first = head;
-    }
-    for (n, (text, role)) in shown.into_iter().enumerate() {
+    let lines = text.lines.iter().skip(text.first).take(height);
+    for (n, (line, role)) in lines.enumerate() {
         canvas.put(
             2,
             area.y + 1 + n as u16,
             area.width.saturating_sub(3),
-            text,
+            line,
             *role,
         );
+    }
+    let (above, below) = (text.first, text.last - text.first);
+    if above + below > 0 {
+        let mark = match (above, below) {
+            (0, below) => format!(" {below} more below · J "),
+            (above, 0) => format!(" {above} more above · K "),
+            (above, below) => format!(" {above} above, {below} below · J K "),
+        };
+        let x = area.right().saturating_sub(mark.chars().count() as u16 + 2);
+        canvas.put(x, area.y, area.right() - x, &mark, Role::Muted);
     }
 }

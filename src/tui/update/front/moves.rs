@@ -7,7 +7,7 @@ use crate::tui::listing;
 pub(super) fn page(app: &App) -> isize {
     let rows = match app.pane {
         Pane::Inventory => layout::body(app).rows,
-        _ => layout::list_rows(app.setup.size, false),
+        _ => layout::list_rows(app, false),
     };
     isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
 }
@@ -69,7 +69,32 @@ pub(super) fn turn_tab(app: &mut App, by: usize) {
     app.detail.scroll = 0;
 }
 
+/// What is opened under the cursor of a list.
+fn scroll_opened(app: &mut App, by: isize) {
+    let pane = app.pane;
+    let cursor = app.cursors.get(&pane).cloned().unwrap_or_default();
+    let list = listing::of(app, pane);
+    let Some(row) = list.rows.get(cursor.row).filter(|_| cursor.open) else {
+        app.say("Enter opens what is under the cursor");
+        return;
+    };
+    let text = listing::Opened::of(row, layout::opened(app, true), cursor.scroll);
+    let to = text.first.saturating_add_signed(by).min(text.last);
+    if to == text.first {
+        app.say(if by < 0 {
+            "this is the top"
+        } else {
+            "this is the end"
+        });
+    }
+    app.cursors.entry(pane).or_default().scroll = Some(to);
+}
+
 pub(super) fn scroll(app: &mut App, by: isize) {
+    if app.pane != Pane::Inventory {
+        scroll_opened(app, by);
+        return;
+    }
     if !app.detail.open {
         app.say("d opens the detail");
         return;
