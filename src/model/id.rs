@@ -77,7 +77,7 @@ pub fn encode_segment(segment: &str) -> String {
     out
 }
 
-fn decode_segment(text: &str) -> Option<String> {
+pub(super) fn decode_segment(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
@@ -94,6 +94,37 @@ fn decode_segment(text: &str) -> Option<String> {
         }
     }
     String::from_utf8(bytes).ok()
+}
+
+/// The two sides of the one `@` of `INSTANCE@SNAPSHOT`, as typed; `None` without one. What could be
+/// meant in two ways is refused: a piece that is lost or lands on the wrong side names another snapshot.
+pub(super) fn split_at(text: &str) -> Result<Option<(&str, &str)>> {
+    let Some((instance, snapshot)) = text.split_once('@') else {
+        return Ok(None);
+    };
+    let bad = |why: &str, remedy: String| {
+        Err(Error::invalid(format!("{:?}: {why}", super::shown(text))).remedy(remedy))
+    };
+    if instance.is_empty() || snapshot.is_empty() {
+        return bad(
+            "a snapshot is INSTANCE@SNAPSHOT, and one of the two is empty",
+            "Write both; corral snapshot list INSTANCE shows the snapshots".to_owned(),
+        );
+    }
+    if snapshot.contains('@') {
+        return bad(
+            "it is not clear which @ begins the snapshot's name",
+            "Write an @ that belongs to a name as %40, or give the snapshot by --name".to_owned(),
+        );
+    }
+    if snapshot.contains('/') {
+        let name = encode_segment(&decode_segment(snapshot).unwrap_or_else(|| snapshot.to_owned()));
+        return bad(
+            "there is a / behind the @",
+            format!("If it belongs to the snapshot's name: {instance}@{name}"),
+        );
+    }
+    Ok(Some((instance, snapshot)))
 }
 
 impl fmt::Display for InstanceId {
@@ -180,10 +211,8 @@ impl FromStr for SnapshotRef {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::invalid(format!("{:?} is not ID@SNAPSHOT", super::shown(text)));
-        let (instance, name) = text.rsplit_once('@').ok_or_else(bad)?;
-        let name = decode_segment(name)
-            .filter(|n| !n.is_empty())
-            .ok_or_else(bad)?;
+        let (instance, name) = split_at(text)?.ok_or_else(bad)?;
+        let name = decode_segment(name).ok_or_else(bad)?;
         Ok(Self {
             instance: instance.parse()?,
             name,

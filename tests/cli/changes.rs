@@ -95,3 +95,23 @@ fn already_as_wanted_is_success() {
         "{json}"
     );
 }
+
+#[test]
+fn a_snapshot_is_never_another_one_than_was_written() {
+    let home = Home::new();
+    for (words, remedy) in [
+        (&["delete", "hv1/db@a/base"][..], "hv1/db@a%2Fbase"),
+        (&["restore", "hv1/db@a/base", "--stop"], "hv1/db@a%2Fbase"),
+        (&["create", "hv1/db@q/r"], "hv1/db@q%2Fr"),
+        (&["delete", "hv1/db@x@base"], "%40"),
+        (&["create", "hv1/db@"], "Write both"),
+        // The name behind one target says nothing of another one.
+        (&["delete", "hv1/db@base", "hv1/web"], "hv1/web@base"),
+        (&["delete", "hv1/web", "hv1/db@base"], "hv1/web@base"),
+    ] {
+        let all: Vec<&str> = ["snapshot"].iter().chain(words).copied().collect();
+        let output = home.demo(&[&all[..], &["--dry-run"]].concat()).plain();
+        assert_eq!(output.code, 2, "{words:?}: {} {}", output.out, output.err);
+        assert!(output.err.contains(remedy), "{words:?}: {}", output.err);
+    }
+}

@@ -12,7 +12,8 @@ use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::info::details;
 use crate::backend::contract::SnapshotRequest;
 use crate::model::{
-    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result, Selector,
+    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result,
+    encode_segment, shown,
 };
 
 const NAME: Field = Field::new(
@@ -110,24 +111,34 @@ const DELETE: Row = Row {
 
 pub(super) const ROWS: &[&Row] = &[&CREATE, &LIST, &RESTORE, &DELETE];
 
-/// Takes `@NAME` off every target. The name may come from there or from `--name`, not from both.
+/// Takes `@NAME` off every target. The name may come from there or from `--name`, not from both, and
+/// never from another target: of an instance that was named bare nothing is known to be meant.
 fn split(action: &Action) -> Result<(Action, Option<String>)> {
     let mut plain = action.clone();
-    let mut name = action.args.text("name").map(str::to_owned);
-    plain.targets = action
-        .targets
-        .iter()
-        .map(|target| {
-            let (instance, at) = target.split_snapshot();
-            if let Some(at) = at {
-                if name.as_ref().is_some_and(|known| *known != at) {
-                    return Err(Error::invalid("two snapshot names were given"));
-                }
-                name = Some(at);
+    let given = action.args.text("name").map(str::to_owned);
+    let mut name = given.clone();
+    let mut bare = None;
+    plain.targets.clear();
+    for target in &action.targets {
+        let (instance, at) = target.split_snapshot()?;
+        match at {
+            None => bare = Some(target),
+            Some(at) if name.as_ref().is_some_and(|known| *known != at) => {
+                return Err(Error::invalid("two snapshot names were given"));
             }
-            Ok(instance)
-        })
-        .collect::<Result<Vec<Selector>>>()?;
+            Some(at) => name = Some(at),
+        }
+        plain.targets.push(instance);
+    }
+    if let (Some(bare), Some(name), None) = (bare, &name, &given) {
+        return Err(
+            Error::invalid(format!("which snapshot of {}?", shown(bare.as_str()))).remedy(format!(
+                "Write {}@{} if it is the same one, or give the name once: --name",
+                shown(bare.as_str()),
+                encode_segment(name)
+            )),
+        );
+    }
     if let Some(name) = &name {
         plain.args.set("name", name.clone());
     }
