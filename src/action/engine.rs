@@ -20,7 +20,7 @@ use crate::backend::contract::{Asker, Env, NoAsker, ReadCx};
 use crate::config::Loaded;
 use crate::fleet::Fleet;
 use crate::model::{
-    Action, Consent, Data, Error, InstanceId, Operation, Plan, Result, Support, Task,
+    Action, Consent, Data, Error, InstanceId, Operation, Plan, Refusal, Result, Support, Task,
 };
 
 /// What an engine is made of.
@@ -32,7 +32,7 @@ pub struct EngineParts {
     /// The configuration.
     pub config: Loaded,
     /// Refuses every change; the reason as printed.
-    pub readonly: Option<String>,
+    pub readonly: Option<Refusal>,
     /// Nothing is written to disk: the simulated fleet.
     pub in_memory: bool,
     /// Where the configuration came from; `None`: it stays as it is.
@@ -44,7 +44,7 @@ pub struct Engine {
     fleet: Arc<Fleet>,
     env: Arc<Env>,
     config: RwLock<Arc<Loaded>>,
-    readonly: RwLock<Option<String>>,
+    readonly: RwLock<Option<Refusal>>,
     in_memory: bool,
     source: Option<Source>,
     board: TaskBoard,
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     /// Why nothing may be changed anywhere.
-    pub fn readonly(&self) -> Option<String> {
+    pub fn readonly(&self) -> Option<Refusal> {
         let readonly = self.readonly.read();
         readonly.unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// From now on it is this that holds.
-    pub(super) fn follow_config(&self, config: Loaded, readonly: Option<String>) {
+    pub(super) fn follow_config(&self, config: Loaded, readonly: Option<Refusal>) {
         *self
             .readonly
             .write()
@@ -159,13 +159,18 @@ impl Engine {
     }
 
     /// Why nothing may be changed in a context.
-    pub fn readonly_reason(&self, context: &str) -> Option<String> {
+    pub fn readonly_reason(&self, context: &str) -> Option<Refusal> {
         if let Some(why) = self.readonly() {
             return Some(why);
         }
         let member = self.fleet.member(context)?;
         member.spec.readonly.then(|| {
-            format!("context {context} is read-only (readonly = true in the configuration)")
+            Refusal::new(
+                format!("context {context} is read-only (readonly = true in the configuration)"),
+                Some(format!(
+                    "To allow changes there: corral context set {context} --set readonly=false"
+                )),
+            )
         })
     }
 
@@ -181,7 +186,7 @@ impl Engine {
                 Operation::Route | Operation::Metrics | Operation::Events
             )
         {
-            return Support::No(why);
+            return Support::No(why.message);
         }
         member
             .backend

@@ -38,7 +38,7 @@ pub struct Job {
     /// Support of the operation for this instance.
     pub support: Support,
     /// Why nothing may be changed there.
-    pub readonly: Option<String>,
+    pub readonly: Option<Refusal>,
 }
 
 /// How a job is done.
@@ -149,7 +149,7 @@ async fn prepare_one(
     let mut target = target_of(&instance);
     target.protected |= member.spec.protected;
     if let Some(why) = &readonly {
-        target.refusals.push(Refusal::new(why.clone(), None));
+        target.refusals.push(why.clone());
     }
     if let Support::No(why) = &support {
         target.refusals.push(Refusal::new(why.clone(), None));
@@ -230,7 +230,7 @@ pub fn plan_local(
             let mut target = target_of(&instance);
             let readonly = engine.readonly_reason(&instance.context);
             if let Some(why) = &readonly {
-                target.refusals.push(Refusal::new(why.clone(), None));
+                target.refusals.push(why.clone());
             }
             fill(&mut target, &found);
             let prepared = target.refusals.is_empty().then_some(found);

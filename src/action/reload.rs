@@ -15,7 +15,7 @@ use super::secrets::Secrets;
 use crate::backend::contract::Env;
 use crate::config::{LoadInput, Loaded, load};
 use crate::fleet::Member;
-use crate::model::{Error, Health, Result};
+use crate::model::{Error, Health, Refusal, Result, shown};
 
 /// The file is looked at so often: one `stat`.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,23 +81,35 @@ impl Source {
     }
 
     /// Why every change is refused, if it is.
-    pub fn readonly(&self, loaded: &Loaded) -> Option<String> {
+    pub fn readonly(&self, loaded: &Loaded) -> Option<Refusal> {
+        let refuse = |why: String, remedy: String| Some(Refusal::new(why, Some(remedy)));
         if self.readonly {
-            return Some("--readonly was given".to_owned());
+            return refuse(
+                "--readonly was given".to_owned(),
+                "Start corral without it".to_owned(),
+            );
         }
         if !loaded.settings.readonly {
             return None;
         }
         if let Some(why) = &loaded.unusable {
-            return Some(format!(
-                "the configuration cannot be read and may forbid changes ({why})"
-            ));
+            return refuse(
+                format!("the configuration cannot be read and may forbid changes ({why})"),
+                "Mend it: corral config check".to_owned(),
+            );
         }
         let source = loaded.rows.iter().find(|row| row.key == "readonly");
-        Some(match source.map(|row| row.source.as_str()) {
-            Some("environment") => "CORRAL_READONLY is set".to_owned(),
-            _ => format!("the configuration is read-only ({})", loaded.path.display()),
-        })
+        let path = loaded.path.display().to_string();
+        match source.map(|row| row.source.as_str()) {
+            Some("environment") => refuse(
+                "CORRAL_READONLY is set".to_owned(),
+                "Unset it, and start corral again".to_owned(),
+            ),
+            _ => refuse(
+                format!("the configuration is read-only ({})", shown(&path)),
+                format!("Take readonly = true from {}", shown(&path)),
+            ),
+        }
     }
 }
 

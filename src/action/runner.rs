@@ -47,7 +47,7 @@ pub(super) fn submit(
     for (target, job) in plan.targets.iter().zip(jobs) {
         if target.refusals.is_empty() {
             let permit = Permit::issue(&PermitRequest {
-                readonly: job.readonly.clone(),
+                readonly: job.readonly.as_ref().map(|why| why.message.clone()),
                 gate: &gate,
                 consent,
                 support: &job.support,

@@ -164,7 +164,7 @@ fn report(plan: &Plan, task: &Task, view: &View) -> Result<()> {
     for target in &task.targets {
         if let TargetState::Failed(error) = &target.state {
             let line = render::failure(error);
-            let id = target.id.to_string();
+            let id = target.id.spoken();
             // Most messages name their instance; the others are told apart by its ID.
             note(&if line.contains(&id) {
                 line

@@ -11,7 +11,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use crate::fleet::Fleet;
-use crate::model::{Check, ContextView, Health, Scope, age};
+use crate::model::{Check, ContextView, Health, Scope, age, counted};
 
 /// What was seen of one context.
 pub struct Report {
@@ -105,7 +105,10 @@ fn answers(context: &ContextView) -> Check {
         ),
         Health::Ok if !context.complete => Check::warn(
             "context.answers",
-            format!("answers, but only in part: {} instances", context.count),
+            format!(
+                "answers, but only in part: {}",
+                counted(context.count, "instance")
+            ),
         ),
         Health::Ok => {
             let took = context
@@ -113,7 +116,7 @@ fn answers(context: &ContextView) -> Check {
                 .map_or_else(String::new, |ms| format!(" in {ms} ms"));
             Check::ok(
                 "context.answers",
-                format!("answers{took}: {} instances", context.count),
+                format!("answers{took}: {}", counted(context.count, "instance")),
             )
         }
         Health::Connecting => fail("has not answered".to_owned(), &None, context.configured),

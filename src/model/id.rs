@@ -50,6 +50,21 @@ impl InstanceId {
         self.segments.last().map_or("", String::as_str)
     }
 
+    /// Something of corral's own, in the place of an instance: a context that is changed, a check that is mended.
+    /// No context can have such a name.
+    pub fn is_own(&self) -> bool {
+        self.context().starts_with('.')
+    }
+
+    /// How a person is told of it: the ID, or, of corral's own things, what it is.
+    pub fn spoken(&self) -> String {
+        match self.context() {
+            ".context" => format!("context {}", self.key()),
+            _ if self.is_own() => self.key().to_owned(),
+            _ => self.to_string(),
+        }
+    }
+
     /// The ID without its context, printed: what a peer calls it.
     pub fn within(&self) -> String {
         self.segments[1..]

@@ -48,4 +48,4 @@ pub use prompt::{Prompt, PromptKind};
 pub use selector::Selector;
 pub use support::{Check, CheckStatus, Family, Operation, Support};
 pub use task::{TargetState, Task, TaskEvent, TaskState, TaskTarget};
-pub use text::{shown, shown_width};
+pub use text::{counted, shown, shown_width};

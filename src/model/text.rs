@@ -51,6 +51,12 @@ fn is_hidden(c: char) -> bool {
             | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// A number of things: `1 instance`, `2 instances`. For words that take a plain `s`.
+pub fn counted(count: usize, word: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{s}")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -372,6 +372,8 @@ pub struct App {
     pub keys: Vec<Key>,
     /// The line at the bottom.
     pub notice: Option<Notice>,
+    /// What that line said of a fault in the configuration, while there is one.
+    pub config_notice: Option<Notice>,
     /// Numbers given out.
     pub requests: u64,
     /// The plan that is being made.
@@ -436,6 +438,7 @@ impl App {
             questions: VecDeque::new(),
             keys: Vec::new(),
             notice: None,
+            config_notice: None,
             requests: 0,
             planning: None,
             cursors: BTreeMap::new(),

@@ -46,7 +46,7 @@ use theme::{Depth, Theme};
 pub use run::Ended;
 
 use crate::action::Engine;
-use crate::model::{Error, Result};
+use crate::model::{Error, Result, counted};
 
 /// What the view is told besides the engine.
 #[derive(Clone, Debug, Default)]
@@ -156,12 +156,14 @@ pub fn setup(
         told.push(Msg::Notice(format!("there is no theme {name:?}"), true));
         Theme::built_in(standard, depth).unwrap_or_else(Theme::plain)
     });
+    let readonly = options.readonly || engine.readonly().is_some();
     let errors = config.problems.iter().filter(|p| !p.warning).count();
     if errors > 0 {
-        told.push(Msg::Notice(
-            format!("{errors} faults in the configuration: g d shows them"),
-            true,
-        ));
+        let text = format!(
+            "{} in the configuration: g d shows it",
+            counted(errors, "fault")
+        );
+        told.push(Msg::Config(readonly, Some(text)));
     }
     Setup {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -171,7 +173,7 @@ pub fn setup(
         glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
         keymap: keymap(engine, ui.keymap.as_deref(), told),
         absent: Vec::new(),
-        readonly: options.readonly || engine.readonly().is_some(),
+        readonly,
         columns: columns::chosen(&ui.columns),
         sort: ui
             .sort_at(size.0)

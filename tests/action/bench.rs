@@ -115,7 +115,7 @@ pub fn engine(
             home: Path::new("/nonexistent").to_owned(),
         }),
         config,
-        readonly: readonly.map(str::to_owned),
+        readonly: readonly.map(|why| corral::model::Refusal::new(why, None)),
         in_memory: !on_disk,
         source: None,
     })

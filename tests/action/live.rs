@@ -117,7 +117,13 @@ async fn guards_follow_the_file() {
         .run("context set one --set readonly=true")
         .await
         .unwrap();
-    let why = corral.engine.readonly_reason("one").unwrap();
+    let refusal = corral.engine.readonly_reason("one").unwrap();
+    let remedy = refusal.remedy.unwrap();
+    assert!(
+        remedy.contains("context set one --set readonly=false"),
+        "{remedy}"
+    );
+    let why = refusal.message;
     assert!(why.contains("context one is read-only"), "{why}");
     let mut news = reload::follow(Arc::clone(&corral.engine));
     corral.edit(&format!(

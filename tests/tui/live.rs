@@ -76,6 +76,10 @@ async fn a_file_that_another_broke_is_told_and_changes_nothing_on_the_screen() {
     bench.msg(Msg::Config(new.readonly, new.fault)).await;
     let screen = until(&mut bench, |screen| screen.contains("2 one")).await;
     assert!(screen.contains("1 zero"), "{screen}");
+    assert!(
+        !screen.contains("config.toml:1:"),
+        "a mended fault is told: {screen}"
+    );
     corral.edit(&format!("readonly = true\n{}", context("one", "")));
     let new = news.next().await.unwrap();
     bench.msg(Msg::Config(new.readonly, new.fault)).await;

@@ -138,3 +138,23 @@ async fn the_log_of_a_task_begins_with_what_failed_scrolls_and_takes_the_screen(
     bench.press("J").await;
     assert!(bench.screen().contains("Enter opens"), "{}", bench.screen());
 }
+
+/// What to do stands at the end of a message: none of it is cut.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_is_told_whole_on_the_smallest_usual_screen() {
+    let mut bench = Bench::new().await;
+    for (line, end) in [
+        ("kill web", "corral tasks cancel"),
+        ("stop web --dry-run", "Use the ID"),
+        ("ui filter state:bogus", "unknown"),
+    ] {
+        bench.command(line).await;
+        let screen = bench.screen().replace(['\n', ' '], "");
+        assert!(
+            screen.contains(&end.replace(' ', "")),
+            "{line}\n{}",
+            bench.screen()
+        );
+        bench.press("Ctrl-C Esc").await;
+    }
+}

@@ -1,7 +1,7 @@
 //! `doctor`: one block per context, remedies below what they mend.
 
 use super::style::{Role, of_check};
-use crate::model::{Check, CheckStatus, shown, shown_width};
+use crate::model::{Check, CheckStatus, counted, shown, shown_width};
 
 const WIDTH: usize = 72;
 
@@ -36,7 +36,7 @@ pub(crate) fn blocks(
         let count = list.iter().filter(|c| c.status == worst).count();
         let verdict = match worst {
             CheckStatus::Ok => "ok".to_owned(),
-            CheckStatus::Warn => plural(count, "warning"),
+            CheckStatus::Warn => counted(count, "warning"),
             CheckStatus::Fail => format!("{count} failed"),
         };
         let pad = WIDTH
@@ -66,14 +66,6 @@ pub(crate) fn blocks(
     out
 }
 
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        format!("1 {word}")
-    } else {
-        format!("{count} {word}s")
-    }
-}
-
 fn summary(checks: &[Check]) -> String {
     let count = |status| checks.iter().filter(|c| c.status == status).count();
     let fixes: Vec<&str> = checks
@@ -89,7 +81,7 @@ fn summary(checks: &[Check]) -> String {
     format!(
         "{} ok, {}, {} failed    (--fix would change: {fixes})",
         count(CheckStatus::Ok),
-        plural(count(CheckStatus::Warn), "warning"),
+        counted(count(CheckStatus::Warn), "warning"),
         count(CheckStatus::Fail)
     )
 }

@@ -77,6 +77,11 @@ pub(crate) fn remedy(text: Option<&str>) -> String {
 }
 
 fn target_lines(target: &TargetPlan, now: Timestamp, colour: bool, one: bool, out: &mut String) {
+    if target.id.is_own() {
+        out.push_str(&format!("{} · {}\n", target.id.spoken(), target.backend));
+        target_work(target, colour, one, out);
+        return;
+    }
     let mut facts = vec![
         target.id.to_string(),
         target.backend.to_string(),
@@ -96,6 +101,10 @@ fn target_lines(target: &TargetPlan, now: Timestamp, colour: bool, one: bool, ou
     ));
     out.push_str(&facts.join(" · "));
     out.push('\n');
+    target_work(target, colour, one, out);
+}
+
+fn target_work(target: &TargetPlan, colour: bool, one: bool, out: &mut String) {
     if target.unchanged {
         let why = target.notes.first().map_or("as wanted", String::as_str);
         out.push_str(&format!("  already so: {}\n", shown(why)));

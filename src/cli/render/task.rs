@@ -58,9 +58,9 @@ pub(crate) fn results(task: &Task, colour: bool, failures: bool) -> String {
             };
             let word = role.paint(word, colour);
             if text.is_empty() {
-                format!("{}: {word}\n", target.id)
+                format!("{}: {word}\n", target.id.spoken())
             } else {
-                format!("{}: {word}: {}\n", target.id, text.trim_start())
+                format!("{}: {word}: {}\n", target.id.spoken(), text.trim_start())
             }
         })
         .collect()

@@ -1,7 +1,7 @@
 //! Checks, and what to do about them.
 
 use super::{ListRow, Listing, loading};
-use crate::model::{Body, Check, CheckStatus};
+use crate::model::{Body, Check, CheckStatus, counted};
 use crate::tui::app::App;
 use crate::tui::theme::Role;
 
@@ -26,8 +26,9 @@ pub(super) fn doctor(app: &App) -> Listing {
         };
         note = Some((
             format!(
-                "{} ok, {warn} warnings, {bad} failed",
-                count(CheckStatus::Ok)
+                "{} ok, {}, {bad} failed",
+                count(CheckStatus::Ok),
+                counted(warn, "warning")
             ),
             role,
         ));

@@ -65,7 +65,7 @@ fn task_row(app: &App, task: &Task) -> ListRow {
             TargetState::Failed(error) => (crate::tui::answer::error_line(error), Role::Error),
             TargetState::Skipped => ("not begun".to_owned(), Role::Warn),
         };
-        more.push((format!("{}: {word}", target.id), role));
+        more.push((format!("{}: {word}", target.id.spoken()), role));
         if let Some(native) = &target.native_task {
             more.push((format!("  server's task {native}"), Role::Muted));
         }

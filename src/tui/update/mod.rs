@@ -45,9 +45,14 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
         }
         Msg::Config(readonly, fault) => {
             app.setup.readonly = readonly;
-            if let Some(fault) = fault {
-                app.complain(&Error::invalid(fault));
+            // A fault that is mended is told no longer.
+            if app.notice.is_some() && app.notice == app.config_notice {
+                app.notice = None;
             }
+            app.config_notice = fault.and_then(|fault| {
+                app.complain(&Error::invalid(fault));
+                app.notice.clone()
+            });
             Vec::new()
         }
         Msg::Question(number, prompt) => {

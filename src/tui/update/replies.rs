@@ -134,6 +134,7 @@ pub fn outcome(task: &Task) -> (String, Role) {
         _ => None,
     });
     let what = match task.targets.as_slice() {
+        [one] if one.id.is_own() => one.id.key().to_owned(),
         [one] => one.id.to_string(),
         _ => format!("{done} of {total}"),
     };
@@ -142,7 +143,11 @@ pub fn outcome(task: &Task) -> (String, Role) {
         (_, Some((target, error)), _) => {
             let remedy = error.remedy.as_deref().unwrap_or("g t shows it");
             (
-                format!("{head} · {}: {} · {remedy}", target.id, error.message),
+                format!(
+                    "{head} · {}: {} · {remedy}",
+                    target.id.spoken(),
+                    error.message
+                ),
                 Role::Error,
             )
         }

@@ -169,6 +169,9 @@ fn lines(app: &App, dialog: &Dialog) -> Vec<(String, Role)> {
 /// `hv1/db · libvirt · context hv1 (PROTECTED) · host hv1 · running · seen 2s ago`.
 fn whom(app: &App, target: &TargetPlan) -> String {
     let dot = "·";
+    if target.id.is_own() {
+        return format!("{} {dot} {}", target.id.spoken(), target.backend);
+    }
     let context = target.id.context();
     let guarded = app.fleet.context(context).is_some_and(|c| c.protected);
     let mut text = format!(

@@ -37,7 +37,18 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
 
 fn narrowed(app: &App, known: usize, lines: &mut Vec<(String, Role)>) {
     let inventory = &app.inventory;
-    lines.push((format!("None of {known} instances is shown:"), Role::Title));
+    let unknown = inventory.context.as_ref().filter(|name| {
+        app.fleet
+            .context(name)
+            .is_some_and(|c| c.count == 0 && !c.complete)
+    });
+    lines.push((
+        match unknown {
+            Some(context) => format!("No instance of {context} is known:"),
+            None => format!("None of {known} instances is shown:"),
+        },
+        Role::Title,
+    ));
     if let Some(context) = &inventory.context {
         let silent = app.fleet.context(context).and_then(|c| {
             c.health
@@ -46,8 +57,8 @@ fn narrowed(app: &App, known: usize, lines: &mut Vec<(String, Role)>) {
         });
         match silent {
             Some((why, remedy)) => {
-                lines.push((format!("  {context} does not answer: {why}"), Role::Error));
-                lines.extend(remedy.map(|r| (format!("  {r}"), Role::Accent)));
+                lines.push((format!("  {why}"), Role::Error));
+                lines.extend(remedy.map(|r| (format!("  -> {r}"), Role::Accent)));
             }
             None if is_complete(app) => {
                 lines.push((

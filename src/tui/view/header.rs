@@ -6,9 +6,12 @@ use super::super::app::{App, Focus, Overlay, Pane, Tab};
 use super::super::glyphs::health_role;
 use super::super::layout;
 use super::super::listing::health_text;
-use super::super::text::Canvas;
+use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use crate::model::{Health, State, shown_width};
+
+/// Contexts without an answer that the title names for one cause; more are counted.
+const NAMED: usize = 3;
 
 /// Contexts with health and counts; problems and running tasks at the right.
 pub(super) fn draw(app: &App, canvas: &mut Canvas) {
@@ -131,6 +134,7 @@ fn title(app: &App, canvas: &mut Canvas) {
     if app.pane == Pane::Inventory {
         let inventory = &app.inventory;
         spans.push((format!("{} ", counts(app)), Role::Text));
+        spans.extend(silent(app).map(|text| (format!("{dot} {text} "), Role::Error)));
         if !inventory.filter_text.is_empty() {
             let role = if inventory.filter_error.is_some() {
                 Role::Error
@@ -169,6 +173,39 @@ fn title(app: &App, canvas: &mut Canvas) {
         }
     }
     canvas.spans(1, 1, area.width.saturating_sub(2), &spans);
+}
+
+/// Contexts that gave no answer, by name: tabs may have no room for them.
+fn silent(app: &App) -> Option<String> {
+    let chosen = app.inventory.context.as_ref();
+    let mut by_cause: Vec<(String, Vec<&str>)> = Vec::new();
+    for context in &app.fleet.contexts {
+        if context.health.error().is_none() || chosen.is_some_and(|name| *name != context.name) {
+            continue;
+        }
+        let cause = match context.health {
+            Health::Stale(_) => "stale".to_owned(),
+            _ => health_text(app, context),
+        };
+        match by_cause.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, names)) => names.push(&context.name),
+            None => by_cause.push((cause, vec![&context.name])),
+        }
+    }
+    let parts: Vec<String> = by_cause
+        .iter()
+        .map(|(cause, names)| {
+            let more = names.len().saturating_sub(NAMED);
+            let named = names[..names.len() - more].join(", ");
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("{cause}: {named}{more}")
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Instances on the screen and in the fleet. Never a total that was not answered for.
@@ -210,7 +247,7 @@ pub(super) fn is_complete(app: &App) -> bool {
         .all(|c| c.complete && c.health.is_ok())
 }
 
-/// The notice and the hints, or what is being typed; where the cursor stands.
+/// The hints, or what is being typed; where the cursor stands.
 pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
     let area = canvas.buf.area;
     let lines = layout::bottom(area.height);
@@ -223,55 +260,65 @@ pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
         Some(Overlay::Filter(line, _)) => Some(("/", line)),
         _ => None,
     };
-    if lines > 1
-        && let Some(notice) = &app.notice
-    {
-        canvas.put(
-            1,
-            last - 1,
-            area.width.saturating_sub(1),
-            &notice.text,
-            notice.role,
-        );
-    }
     if let Some((sign, line)) = input {
-        let error = match app.overlays.last() {
-            Some(Overlay::Command(command)) => command.error.clone(),
-            // What the filter may become is said until the next key.
-            _ => app
-                .inventory
-                .filter_error
-                .as_ref()
-                .filter(|_| app.notice.is_none())
-                .map(|e| e.message.clone()),
-        };
-        if lines > 1
-            && let Some(error) = error
-        {
-            let text = canvas.style(Role::Text);
-            canvas.cell(0, last - 1, area.width, "", text);
-            canvas.put(
-                1,
-                last - 1,
-                area.width.saturating_sub(1),
-                &error,
-                Role::Error,
-            );
-        }
         let text = canvas.style(Role::Text);
         canvas.cell(0, last, area.width, "", text);
         canvas.put(0, last, 1, sign, Role::Accent);
         return type_line(canvas, line, 1, last, area.width.saturating_sub(1));
     }
-    // On the smallest screens a notice is worth more than the hints.
-    if lines == 1
-        && let Some(notice) = &app.notice
-    {
-        canvas.put(0, last, area.width, &notice.text, notice.role);
-        return None;
-    }
     hints(app, canvas, last);
     None
+}
+
+/// What is to be told now: what is wrong with what is typed, else the notice.
+fn message(app: &App) -> Option<(&str, Role)> {
+    let error = match app.overlays.last() {
+        Some(Overlay::Command(command)) => command.error.as_deref(),
+        // What the filter may become is said until the next key.
+        Some(Overlay::Filter(..)) if app.notice.is_none() => app
+            .inventory
+            .filter_error
+            .as_ref()
+            .map(|e| e.message.as_str()),
+        _ => None,
+    };
+    let notice = || app.notice.as_ref().map(|n| (n.text.as_str(), n.role));
+    error.map(|text| (text, Role::Error)).or_else(notice)
+}
+
+/// Draws the message whole: what to do stands at its end, so it takes lines of the body as it needs
+/// them, at most half of the screen.
+pub(super) fn tell(app: &App, canvas: &mut Canvas) {
+    let area = canvas.buf.area;
+    let Some((text, role)) = message(app) else {
+        return;
+    };
+    // On the smallest screens a message is worth more than the hints, but not than what is typed.
+    let typing = matches!(
+        app.overlays.last(),
+        Some(Overlay::Command(_) | Overlay::Filter(..))
+    );
+    let end = match layout::bottom(area.height) {
+        0 => return,
+        1 if !typing => area.height,
+        _ => area.height - 1,
+    };
+    let width = area.width.saturating_sub(2).max(1);
+    let mut lines = wrap(text, usize::from(width));
+    let most = usize::from((area.height / 2).max(1));
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(line) = lines.last_mut() {
+            line.push_str(canvas.glyphs.more());
+        }
+    }
+    let plain = canvas.style(Role::Text);
+    let from = end - lines.len() as u16;
+    for (n, line) in lines.iter().enumerate() {
+        let y = from + n as u16;
+        canvas.cell(0, y, area.width, "", plain);
+        canvas.put(1, y, area.width.saturating_sub(1), line, role);
+    }
 }
 
 /// Draws a typed line so that its cursor is on the screen; the cursor's place.

@@ -40,6 +40,14 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         pane => list::draw(app, pane, &mut canvas),
     }
     let mut cursor = header::bottom(app, &mut canvas);
+    // Over what is typed, under what asks.
+    let over = matches!(
+        app.overlays.last(),
+        None | Some(Overlay::Command(_) | Overlay::Filter(..))
+    );
+    if !over {
+        header::tell(app, &mut canvas);
+    }
     if !app.keys.is_empty() {
         popup::keys(app, &mut canvas);
     }
@@ -52,6 +60,9 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
         Some(Overlay::Question(question)) => cursor = question::draw(app, question, &mut canvas),
         Some(Overlay::Filter(..)) | None => {}
+    }
+    if over {
+        header::tell(app, &mut canvas);
     }
     cursor
 }

@@ -131,13 +131,15 @@ pub(super) fn plan(
             stub.protected = target.protected;
             let mut planned = target_of(&stub);
             let refusal = if engine.is_in_memory() {
-                Some("the simulated fleet has no configuration to change".to_owned())
+                let why = "the simulated fleet has no configuration to change";
+                Some(Refusal::new(
+                    why,
+                    Some("Start corral without --demo".to_owned()),
+                ))
             } else {
                 readonly.clone()
             };
-            planned
-                .refusals
-                .extend(refusal.map(|why| Refusal::new(why, None)));
+            planned.refusals.extend(refusal);
             fill(&mut planned, &target.prepared);
             let prepared = planned.refusals.is_empty().then_some(target.prepared);
             let work = Followed {

@@ -56,7 +56,7 @@ fn house(readonly: Option<&str>) -> House {
             home: home.path().to_owned(),
         }),
         config,
-        readonly: readonly.map(str::to_owned),
+        readonly: readonly.map(|why| crate::model::Refusal::new(why, None)),
         in_memory: false,
         source: None,
     });
