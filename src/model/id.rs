@@ -60,6 +60,7 @@ impl InstanceId {
     pub fn spoken(&self) -> String {
         match self.context() {
             ".context" => format!("context {}", self.key()),
+            ".task" => format!("task {}", self.key()),
             _ if self.is_own() => self.key().to_owned(),
             _ => self.to_string(),
         }

@@ -56,6 +56,17 @@ pub const FRONT: &[(&str, &str)] = &[
     ("quit", "Leaves corral"),
 ];
 
+/// Words that these take after them; all others take none.
+const TAKES: &[(&str, usize)] = &[
+    ("go", 1),
+    ("filter", usize::MAX),
+    ("form", usize::MAX),
+    ("context", 1),
+    ("sort", 1),
+    ("copy", 1),
+    ("theme", 1),
+];
+
 /// A command line, understood.
 pub enum Command {
     /// The front's own: word and the words after it.
@@ -107,8 +118,8 @@ pub fn understand(mut words: Vec<String>) -> Result<Command> {
         words.remove(0);
     }
     let first = words.first().map_or("", String::as_str);
-    if first == "q" || first == "quit" {
-        return Ok(Command::Front("quit".to_owned(), Vec::new()));
+    if first == "q" {
+        return front("quit", words.get(1..).unwrap_or_default());
     }
     if first == "ui" {
         let word = words.get(1).cloned().unwrap_or_else(|| "help".to_owned());
@@ -117,7 +128,11 @@ pub fn understand(mut words: Vec<String>) -> Result<Command> {
     let is_verb = rows()
         .iter()
         .any(|row| row.name.split(' ').next() == Some(first) || row.aliases.contains(&first));
-    if !is_verb && FRONT.iter().any(|(name, _)| *name == first) {
+    // A word with two meanings answers with the choice, here as in a shell.
+    let is_ambiguous = grammar::AMBIGUOUS_WORDS
+        .iter()
+        .any(|(word, _)| *word == first);
+    if !is_verb && !is_ambiguous && FRONT.iter().any(|(name, _)| *name == first) {
         return front(first, words.get(1..).unwrap_or_default());
     }
     match grammar::parse(&words) {
@@ -132,6 +147,18 @@ pub fn understand(mut words: Vec<String>) -> Result<Command> {
 
 fn front(word: &str, rest: &[String]) -> Result<Command> {
     if FRONT.iter().any(|(name, _)| *name == word) {
+        let takes = TAKES.iter().find(|(name, _)| *name == word);
+        let most = takes.map_or(0, |(_, count)| *count);
+        if let Some(extra) = rest.get(most..).and_then(<[String]>::first) {
+            return Err(Error::invalid(format!(
+                "ui {word} takes {}: {:?} is too much",
+                match most {
+                    0 => "no word".to_owned(),
+                    n => crate::model::counted(n, "word"),
+                },
+                crate::model::shown(extra)
+            )));
+        }
         return Ok(Command::Front(word.to_owned(), rest.to_vec()));
     }
     let near = crate::model::nearest(word, FRONT.iter().map(|(name, _)| *name));

@@ -1,7 +1,10 @@
 //! Confirmations: what is asked, which buttons there are, and when keys count.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use super::app::Planning;
 use super::edit::Line;
+use crate::action::grammar;
 use crate::model::{Consent, Gate, Plan};
 
 /// Keys count only after so much quiet, from when the question is on the screen: on a slow link what
@@ -87,6 +90,8 @@ pub struct Dialog {
     pub scroll: usize,
     /// Native calls are shown.
     pub natives: bool,
+    /// Stands for a name that not every keyboard can type.
+    code: Option<String>,
 }
 
 impl Dialog {
@@ -94,6 +99,7 @@ impl Dialog {
     pub fn new(plan: Plan, planning: Planning) -> Self {
         Self {
             natives: plan.targets.len() <= 1,
+            code: code(&plan),
             plan,
             planning,
             guard: Guard::default(),
@@ -113,27 +119,49 @@ impl Dialog {
         self.planning.run.dry_run
     }
 
-    /// The text that has to be typed.
+    /// There is nothing to say yes to.
+    fn only_shows(&self) -> bool {
+        self.is_dry() || self.plan.changing().next().is_none()
+    }
+
+    /// The text that has to be typed: what the gate asks for, or a code that stands for it.
     pub fn to_type(&self) -> Option<&str> {
         match &self.plan.gate {
-            Gate::Type { text } if !self.is_dry() && !self.is_refused() => Some(text),
+            Gate::Type { text } if !self.only_shows() => Some(self.code.as_ref().unwrap_or(text)),
             _ => None,
         }
+    }
+
+    /// The headless command that does the same.
+    pub fn command(&self) -> String {
+        let options = grammar::print_run(&self.planning.run);
+        std::iter::once(self.plan.command.clone())
+            .chain(options)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// What the user has said by confirming.
     pub fn consent(&self) -> Consent {
         Consent {
             yes: true,
-            typed: self.to_type().map(|_| self.typed.text().to_owned()),
+            typed: match (&self.plan.gate, self.to_type()) {
+                (Gate::Type { text }, Some(wanted)) if wanted == self.typed.text() => {
+                    Some(text.clone())
+                }
+                (_, Some(_)) => Some(self.typed.text().to_owned()),
+                (_, None) => None,
+            },
         }
     }
 
     /// The buttons, Cancel first.
     pub fn buttons(&self) -> Vec<Button> {
         let mut buttons = vec![Button {
-            label: if self.is_refused() || self.is_dry() {
+            label: if self.only_shows() {
                 "Close".to_owned()
+            } else if self.plan.action.verb == "tasks cancel" {
+                "Let it go on".to_owned()
             } else {
                 "Cancel".to_owned()
             },
@@ -159,7 +187,7 @@ impl Dialog {
                 live: true,
             });
         }
-        if self.is_refused() || self.is_dry() {
+        if self.only_shows() {
             return buttons;
         }
         let word = self.word();
@@ -189,6 +217,7 @@ impl Dialog {
         let word = match action.verb.as_str() {
             "stop" if action.args.flag("force") => "power off",
             "restart" if action.args.flag("force") => "reset",
+            "tasks cancel" => "cancel it",
             verb => verb.rsplit(' ').next().unwrap_or(verb),
         };
         let mut word = word.to_owned();
@@ -201,6 +230,17 @@ impl Dialog {
         }
         word
     }
+}
+
+/// Four digits, where what the gate asks for is an ID with characters that had to be escaped.
+fn code(plan: &Plan) -> Option<String> {
+    let Gate::Type { text } = &plan.gate else {
+        return None;
+    };
+    let target = plan.changing().find(|t| t.id.to_string() == *text)?;
+    let mut hasher = DefaultHasher::new();
+    (text, &target.token, target.observed_at).hash(&mut hasher);
+    Some(format!("{:04}", hasher.finish() % 10_000))
 }
 
 /// Leave corral?

@@ -273,3 +273,74 @@ async fn leaving_asks_only_while_work_is_under_way() {
     bench.press("Q").await;
     assert!(bench.app.leaving);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_cannot_be_typed_has_a_code() {
+    let mut bench = Bench::new().await;
+    bench.command("delete hv1/仮想マシン --force").await;
+    bench.pass(1000).await;
+    let screen = bench.screen();
+    let code = screen
+        .split("Type ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .unwrap();
+    assert!(
+        code.len() == 4 && code.chars().all(|c| c.is_ascii_digit()),
+        "{screen}"
+    );
+    let code = code.to_owned();
+    let before = bench.app.fleet.instances.len();
+    bench.type_text("0").await;
+    bench.press("Shift-Tab Enter").await;
+    assert!(is_open(&bench), "a wrong code opens nothing");
+    bench.press("Ctrl-C").await;
+    bench.type_text(&code).await;
+    // The button is alive now; the focus had stopped before it.
+    bench.press("Tab Enter").await;
+    assert_eq!(submits(&bench), 1, "{}", bench.screen());
+    bench.settle().await;
+    assert_eq!(bench.app.fleet.instances.len(), before - 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_ends_with_the_whole_command_and_one_without_a_change_asks_nothing() {
+    let mut bench = Bench::new().await;
+    bench.command("stop hv1/db --timeout 90s --no-wait").await;
+    let screen = bench.screen();
+    assert!(
+        screen.contains("= corral stop hv1/db --no-wait --timeout 1m30s"),
+        "{screen}"
+    );
+    bench.press("Esc").await;
+    bench.command("stop hv1/badboot").await;
+    let screen = bench.screen();
+    assert!(screen.contains("nothing would change"), "{screen}");
+    assert!(
+        screen.contains("[Close]") && !screen.contains("[S]top"),
+        "{screen}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_are_too_many_or_ambiguous_run_nothing() {
+    let mut bench = Bench::new().await;
+    for line in [
+        "suspend web",
+        "q now",
+        "ui quit now",
+        "wide x",
+        "ui go tasks now",
+    ] {
+        bench.command(line).await;
+        assert!(!bench.app.leaving, "{line}");
+        let ran = |e: &Effect| matches!(e, Effect::Suspend | Effect::Quit);
+        assert!(!bench.held.iter().any(ran), "{line}");
+        let screen = bench.screen();
+        assert!(
+            screen.contains("is too much") || screen.contains("two things"),
+            "{line}: {screen}"
+        );
+        bench.press("Ctrl-C Esc").await;
+    }
+}

@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::super::rows::find;
+use super::RunOptions;
 use super::values::print_value;
 use super::words::quote;
-use crate::model::{Action, FieldKind};
+use crate::model::{Action, FieldKind, print_duration};
 
 /// The headless command line of an action, without `corral`. Secrets are left out.
 pub fn print(action: &Action) -> String {
@@ -42,6 +43,31 @@ pub fn print(action: &Action) -> String {
         words.push("--allow-partial".to_owned());
     }
     words.join(" ")
+}
+
+/// How a change is to be carried out, as flags of its command line.
+pub fn print_run(run: &RunOptions) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut flag = |set: bool, name: &str| {
+        if set {
+            words.push(format!("--{name}"));
+        }
+    };
+    flag(run.dry_run, "dry-run");
+    flag(run.no_wait, "no-wait");
+    if let Some(what) = &run.wait_for {
+        push_flag(&mut words, "for", what);
+    }
+    if let Some(limit) = run.timeout {
+        push_flag(&mut words, "timeout", &print_duration(limit));
+    }
+    if let Some(jobs) = run.jobs {
+        words.push(format!("-j {jobs}"));
+    }
+    if run.stop_on_error {
+        push_flag(&mut words, "on-error", "stop");
+    }
+    words
 }
 
 /// A flag and its value; one word where the value would be read as another flag.

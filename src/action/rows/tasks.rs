@@ -157,7 +157,7 @@ async fn history(engine: Arc<Engine>, action: Action) -> Result<Data> {
 
 /// A task as a target of a plan.
 fn stub(task: &Task) -> Arc<Instance> {
-    let id = InstanceId::new("corral", Some("tasks"), &task.id);
+    let id = InstanceId::new(".task", None, &task.id);
     Arc::new(Instance::new(
         id,
         Kind::new("corral"),

@@ -103,6 +103,7 @@ fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Ef
 }
 
 fn answered(app: &mut App, line: String, data: &Data) {
+    app.notice = None;
     app.answer.title = line;
     app.answer.lines = answer::lines(data);
     if let Body::Details(_) = data.body
@@ -113,7 +114,6 @@ fn answered(app: &mut App, line: String, data: &Data) {
         app.detail.open = true;
         return;
     }
-    app.notice = None;
     front::show(app, Pane::Answer);
 }
 

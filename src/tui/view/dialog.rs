@@ -19,7 +19,7 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
         .into_iter()
         .flat_map(|(text, role)| hang(&text, text_width).into_iter().map(move |l| (l, role)))
         .collect();
-    let command: Vec<String> = hang(&format!("= {}", dialog.plan.command), text_width);
+    let command: Vec<String> = hang(&format!("= {}", dialog.command()), text_width);
     let command = &command[..command.len().min(3)];
     let typing = dialog.to_type();
     let foot = 2 + usize::from(typing.is_some()) + command.len();
