@@ -8,7 +8,7 @@ use super::late::Late;
 use super::secrets::Secrets;
 use crate::backend::contract::{Backend, Env, KindInfo, ReadCx};
 use crate::backend::registry::{self, KINDS};
-use crate::config::{ContextEntry, Loaded};
+use crate::config::{ContextEntry, Dropped, Loaded};
 use crate::fleet::Member;
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Field, Instance, InstanceId, Inventory, Kind,
@@ -38,20 +38,72 @@ pub fn open(
         Vec::new()
     };
     let configured = loaded.contexts.iter().filter(|entry| entry.enabled);
-    let mut members: Vec<Member> = configured
-        .map(|entry| open_entry(entry, &found, env, secrets))
-        .collect();
+    let opened = configured.map(|entry| (entry.line, open_entry(entry, &found, env, secrets)));
+    let dropped = loaded
+        .dropped
+        .iter()
+        .map(|dropped| (dropped.line, left_out(dropped)));
+    let mut placed: Vec<(usize, Member)> = opened.chain(dropped).collect();
+    // Mending one shifts no other.
+    placed.sort_by_key(|(line, _)| *line);
+    let mut members: Vec<Member> = placed.into_iter().map(|(_, member)| member).collect();
     for spec in found {
-        let named = loaded.contexts.iter().any(|entry| entry.name == spec.name);
-        let twice = members
-            .iter()
-            .any(|member| member.spec.kind == spec.kind && member.spec.fields == spec.fields);
-        if named || twice {
+        let named = loaded.contexts.iter().any(|entry| entry.name == spec.name)
+            || loaded
+                .dropped
+                .iter()
+                .any(|dropped| dropped.name == spec.name);
+        if named {
             continue;
         }
-        members.push(open_spec(spec, env));
+        match hider(loaded, &spec).and_then(|name| members.iter_mut().find(|m| m.spec.name == name))
+        {
+            // Asking for the one that is found is answered with this one's name.
+            Some(member) => _ = member.spec.origin.get_or_insert(spec.name),
+            None => members.push(open_spec(spec, env)),
+        }
     }
     members
+}
+
+/// The configured context that is the same place as one that is found.
+fn hider<'a>(loaded: &'a Loaded, found: &ContextSpec) -> Option<&'a str> {
+    let same = |entry: &&ContextEntry| {
+        entry.enabled && entry.kind == found.kind && entry.fields == found.fields
+    };
+    loaded
+        .contexts
+        .iter()
+        .find(same)
+        .map(|entry| entry.name.as_str())
+}
+
+/// What the file names and nobody can open is a part of the fleet that gives no answer.
+fn left_out(dropped: &Dropped) -> Member {
+    let mut spec = ContextSpec::new(&dropped.name, dropped.kind.clone());
+    spec.configured = true;
+    let error = Error::invalid(format!("{} is left out: {}", dropped.name, dropped.why));
+    unopened(spec, error.remedy("Mend it: corral config check"))
+}
+
+/// Says of a default context that is nowhere that it is. Looks only at this machine.
+pub fn check_default(loaded: &mut Loaded, env: &Env, discover: bool) {
+    let Some(default) = loaded.settings.default_context.clone() else {
+        return;
+    };
+    let entries = loaded.contexts.iter().map(|entry| entry.name.clone());
+    let dropped = loaded.dropped.iter().map(|dropped| dropped.name.clone());
+    let mut names: Vec<String> = entries.chain(dropped).collect();
+    let known = names.contains(&default);
+    if !known && discover {
+        let found = discovered(loaded, env).into_iter();
+        let shown = found.filter(|spec| hider(loaded, spec).is_none());
+        names.extend(shown.map(|spec| spec.name));
+    }
+    if !names.contains(&default) {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        loaded.no_such_default(&names);
+    }
 }
 
 /// What discovery finds, for the kinds that are wanted. Looks only at this machine.

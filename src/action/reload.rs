@@ -66,13 +66,15 @@ impl Source {
         if self.readonly {
             flags.push(("readonly".to_owned(), true.into()));
         }
-        load(&LoadInput {
+        let mut loaded = load(&LoadInput {
             dirs: &self.env.dirs,
             file: self.file.clone(),
             env: &self.vars,
             flags,
             kinds: &contexts::config_kinds(),
-        })
+        });
+        contexts::check_default(&mut loaded, &self.env, self.discover);
+        loaded
     }
 
     /// Opens the contexts. Connects to nobody and runs nothing.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use toml_edit::{Item, TableLike, Value};
 
+use super::dropped::Dropped;
 use super::file::{position, problem};
 use crate::model::nearest;
 use crate::model::{ConfigProblem, shown};
@@ -14,6 +15,7 @@ pub(super) struct Checker<'a> {
     pub path: &'a Path,
     pub text: &'a str,
     pub problems: Vec<ConfigProblem>,
+    pub dropped: Vec<Dropped>,
 }
 
 /// Faults beyond this are more of the same (a log file renamed to `config.toml`).
@@ -35,6 +37,23 @@ impl Checker<'_> {
             let at = self.at(span);
             self.problems.push(problem(self.path, at, message.into()));
         }
+    }
+
+    /// A context that is left out, told and kept in mind: its instances are missing from every answer.
+    pub(super) fn leave_out(
+        &mut self,
+        name: Option<&str>,
+        backend: Option<&str>,
+        span: Option<Range<usize>>,
+        message: impl std::fmt::Display,
+    ) {
+        let fault = problem(self.path, self.at(span.clone()), message.to_string());
+        let dropped = Dropped::new(self.path, name, backend, &fault);
+        if self.dropped.len() < MOST && self.dropped.iter().all(|d| d.name != dropped.name) {
+            self.dropped.push(dropped);
+        }
+        let what = name.map_or_else(|| "it".to_owned(), |name| format!("context {name:?}"));
+        self.say(span, format!("{message}; {what} is left out"));
     }
 
     pub(super) fn warn(&mut self, span: Option<Range<usize>>, message: impl Into<String>) {

@@ -1,5 +1,6 @@
 //! The `[[context]]` entries.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
@@ -84,11 +85,18 @@ pub(super) fn read(check: &mut Checker<'_>, item: &Item, kinds: Kinds<'_>) -> Ve
         for value in list {
             match value.as_inline_table() {
                 Some(table) => tables.push((table, value.span())),
-                None => check.say(value.span(), "a context must be a table: write [[context]]"),
+                None => check.leave_out(
+                    None,
+                    None,
+                    value.span(),
+                    "a context must be a table: write [[context]]",
+                ),
             }
         }
     } else {
-        check.say(
+        check.leave_out(
+            None,
+            None,
             item.span(),
             "contexts are written [[context]], each with a name and a backend",
         );
@@ -111,38 +119,36 @@ fn name_of(
     span: Option<std::ops::Range<usize>>,
 ) -> Option<String> {
     let grammar = "letters, digits, '.', '_' and '-', at most 63, the first a letter or a digit";
-    match table.get("name") {
+    let (span, why) = match table.get("name") {
         None => {
             let hint = nearest("name", table.iter().map(|(key, _)| key))
                 .map(|near| format!(" (is {near:?} meant to be it?)"))
                 .unwrap_or_default();
-            check.say(
-                span,
-                format!("this context has no name{hint}; it is left out"),
-            );
-            None
+            (span, format!("this context has no name{hint}"))
         }
         Some(item) => match item.as_str() {
-            Some(name) if is_context_name(name) => Some(name.to_owned()),
-            Some(name) => {
-                check.say(
-                    item.span(),
-                    format!(
-                        "{:?} is no name for a context ({grammar}); it is left out",
-                        cut(name)
-                    ),
-                );
-                None
-            }
-            None => {
-                check.say(
-                    item.span(),
-                    format!("a context's name is a string ({grammar}); it is left out"),
-                );
-                None
-            }
+            Some(name) if is_context_name(name) => return Some(name.to_owned()),
+            Some(name) => (
+                item.span(),
+                format!("{:?} is no name for a context ({grammar})", cut(name)),
+            ),
+            None => (
+                item.span(),
+                format!("a context's name is a string ({grammar})"),
+            ),
         },
+    };
+    if is_off(table) {
+        check.say(span, format!("{why}; it is left out"));
+    } else {
+        check.leave_out(None, table.get("backend").and_then(Item::as_str), span, why);
     }
+    None
+}
+
+/// Nobody misses what is turned off.
+fn is_off(table: &dyn TableLike) -> bool {
+    table.get("enabled").and_then(Item::as_bool) == Some(false)
 }
 
 type Part<'a> = (&'a dyn TableLike, Option<std::ops::Range<usize>>);
@@ -157,6 +163,8 @@ fn entry(
     let line = check.at(first.clone()).0;
     let (kind, fields) = kind_of(check, name, parts, kinds)?;
     let mut entry = ContextEntry::new(name, kind, line);
+    let mut seen = HashMap::new();
+    let mut careful = false;
     for (index, (table, span)) in parts.iter().enumerate() {
         if index > 0 {
             check.warn(
@@ -164,8 +172,10 @@ fn entry(
                 format!("context {name:?} is written on line {line} already; this one extends it"),
             );
         }
+        careful |= clashes(check, &mut seen, *table);
         fill(check, &mut entry, *table, fields);
     }
+    entry.relaxed &= !careful;
     for field in fields.iter().filter(|field| field.required) {
         if !entry.fields.contains_key(field.name) {
             check.say(
@@ -185,15 +195,13 @@ fn kind_of<'k>(
 ) -> Option<(&'k str, &'k [Field])> {
     let words = || kinds.iter().map(|(word, _)| *word);
     let mut found: Option<(&'k str, &'k [Field])> = None;
-    let mut said = false;
+    let mut faults = Vec::new();
     for (table, _) in parts {
         let Some(item) = table.get("backend") else {
             continue;
         };
-        match item
-            .as_str()
-            .map(|word| (word, kinds.iter().find(|(kind, _)| *kind == word)))
-        {
+        let known = |word| kinds.iter().find(|(kind, _)| *kind == word);
+        match item.as_str().map(|word| (word, known(word))) {
             Some((word, Some(kind))) => match found {
                 Some((before, _)) if before != word => check.say(
                     item.span(),
@@ -205,39 +213,86 @@ fn kind_of<'k>(
                 let hint = nearest(word, words())
                     .map(|near| format!(" Did you mean {near:?}?"))
                     .unwrap_or_default();
-                check.say(
+                let allowed = quoted(words());
+                faults.push((
                     item.span(),
-                    format!(
-                        "no backend {:?}.{hint} Allowed: {}; context {name:?} is left out",
-                        cut(word),
-                        quoted(words())
-                    ),
-                );
-                said = true;
+                    format!("no backend {:?}.{hint} Allowed: {allowed}", cut(word)),
+                ));
             }
             None => {
-                check.say(
-                    item.span(),
-                    format!(
-                        "backend must be one of {}; context {name:?} is left out",
-                        quoted(words())
-                    ),
-                );
-                said = true;
+                let why = format!("backend must be one of {}", quoted(words()));
+                faults.push((item.span(), why));
             }
         }
     }
-    if found.is_none() && !said {
-        let (_, span) = parts.first()?;
-        check.say(
-            span.clone(),
-            format!(
-                "context {name:?} has no backend (one of {}); it is left out",
-                quoted(words())
-            ),
-        );
+    if found.is_some() {
+        for (span, why) in faults {
+            check.say(span, format!("{why}; it is not used"));
+        }
+        return found;
     }
-    found
+    if faults.is_empty() {
+        let (_, span) = parts.first()?;
+        let why = format!(
+            "context {name:?} has no backend (one of {})",
+            quoted(words())
+        );
+        faults.push((span.clone(), why));
+    }
+    let written = parts
+        .iter()
+        .find_map(|(table, _)| table.get("backend")?.as_str());
+    for (span, why) in faults {
+        if parts.iter().any(|(table, _)| is_off(*table)) {
+            check.say(span, format!("{why}; context {name:?} is left out"));
+        } else {
+            check.leave_out(Some(name), written, span, why);
+        }
+    }
+    None
+}
+
+/// What one context says twice and differently, with both places. Of a guard the safer value holds;
+/// true when `confirm` is among these.
+fn clashes(
+    check: &mut Checker<'_>,
+    seen: &mut HashMap<String, (String, usize)>,
+    table: &dyn TableLike,
+) -> bool {
+    let mut careful = false;
+    for (key, item) in table.iter() {
+        if matches!(key, "name" | "backend") {
+            continue;
+        }
+        let span = item.span().or(key_span(table, key));
+        let line = check.at(span.clone()).0;
+        let text = value(item).map(|value| value.to_string().trim().to_owned());
+        let Some((before, first)) = seen.insert(key.to_owned(), (text.unwrap_or_default(), line))
+        else {
+            continue;
+        };
+        if before == seen[key].0 {
+            continue;
+        }
+        let differs = format!("{key} is not what it is on line {first}");
+        match key {
+            "readonly" | "protected" => {
+                check.say(span, format!("{differs}; until it is mended it is true"));
+            }
+            "confirm" => {
+                careful = true;
+                check.say(
+                    span,
+                    format!("{differs}; until it is mended it is \"normal\""),
+                );
+            }
+            _ => check.warn(
+                span,
+                format!("{differs}; this one, on line {line}, is used"),
+            ),
+        }
+    }
+    careful
 }
 
 fn fill(
@@ -309,8 +364,9 @@ fn set_common(
     let flag = value.as_bool().unwrap_or_default();
     match key {
         "enabled" => entry.enabled = flag,
-        "readonly" => entry.readonly = flag,
-        "protected" => entry.protected = flag,
+        // Written twice, the safer one holds.
+        "readonly" => entry.readonly |= flag,
+        "protected" => entry.protected |= flag,
         "addresses" => entry.addresses = flag,
         "confirm" => entry.relaxed = value.as_str() == Some("relaxed"),
         _ => {

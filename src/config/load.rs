@@ -7,11 +7,12 @@ use toml_edit::{Document, Item, TableLike};
 
 use super::check::{Checker, cut, key_span, value};
 use super::contexts::{self, ContextEntry};
+use super::dropped::Dropped;
 use super::file::{self, Content, position, problem};
 use super::layers::{Layer, lay};
-use super::schema::{KEYS, Key, Shape, setting};
+use super::schema::{KEYS, Key, Shape, quoted, setting};
 use super::settings::Settings;
-use crate::model::{ConfigProblem, Dirs, Field, FieldKind, SettingRow};
+use crate::model::{ConfigProblem, Dirs, Field, FieldKind, SettingRow, nearest, shown};
 
 /// What [`load`] looks at. It reads the one file and nothing else of the process.
 pub struct LoadInput<'a> {
@@ -34,6 +35,10 @@ pub struct Loaded {
     pub settings: Settings,
     /// Contexts, in file order.
     pub contexts: Vec<ContextEntry>,
+    /// What the file names as contexts besides these, and nobody can open.
+    pub dropped: Vec<Dropped>,
+    /// Where the file says the default context, line and column.
+    pub default_at: Option<(usize, usize)>,
     /// Why nothing of a file that is there could be read, with its place.
     pub unusable: Option<String>,
     /// All faults.
@@ -44,6 +49,44 @@ pub struct Loaded {
     pub rows: Vec<SettingRow>,
 }
 
+impl Loaded {
+    /// The default context is none of `names`. It stays, so that nothing goes to another one instead.
+    pub fn no_such_default(&mut self, names: &[&str]) {
+        let Some(default) = &self.settings.default_context else {
+            return;
+        };
+        let hint = nearest(default, names.iter().copied())
+            .map(|near| format!(" Did you mean {near:?}?"))
+            .unwrap_or_default();
+        let why = format!(
+            "default-context: there is no context {:?}.{hint} Known: {}",
+            cut(default),
+            quoted(names.iter().copied())
+        );
+        let (place, at) = match self.default_source() {
+            Some("environment") => (Path::new("CORRAL_DEFAULT_CONTEXT"), (0, 1)),
+            _ => (self.path.as_path(), self.default_at.unwrap_or((0, 1))),
+        };
+        self.problems.push(problem(place, at, why));
+        self.problems
+            .sort_by_key(|fault| (fault.line, fault.column));
+    }
+
+    /// Where the default context is set, in words.
+    pub fn default_place(&self) -> String {
+        match (self.default_source(), self.default_at) {
+            (Some("environment"), _) => "CORRAL_DEFAULT_CONTEXT".to_owned(),
+            (_, Some((line, _))) => format!("{}:{line}", shown(&self.path.display().to_string())),
+            _ => "the configuration".to_owned(),
+        }
+    }
+
+    fn default_source(&self) -> Option<&str> {
+        let row = self.rows.iter().find(|row| row.key == "default-context")?;
+        Some(row.source.as_str())
+    }
+}
+
 /// Never fails: a missing file is an empty one, a faulty key is dropped and told.
 pub fn load(input: &LoadInput<'_>) -> Loaded {
     let path = path(input);
@@ -51,6 +94,8 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     let mut problems = Vec::new();
     let mut from_file = Layer::new("file");
     let mut contexts = Vec::new();
+    let mut dropped = Vec::new();
+    let mut default_at = None;
     let mut unusable = None;
     match file::read(&path) {
         Content::Missing => {
@@ -65,6 +110,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
             why.message.push_str(
                 ". What it guards is not known, so corral changes nothing until it is mended",
             );
+            dropped.push(Dropped::new(&path, None, None, &why));
             problems.push(why);
             from_file.values.push(("readonly", true.into()));
         }
@@ -74,7 +120,10 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
                     path: &path,
                     text: &text,
                     problems: Vec::new(),
+                    dropped: Vec::new(),
                 };
+                default_at = key_span(document.as_table(), "default-context")
+                    .map(|span| check.at(Some(span)));
                 contexts = walk(
                     &mut check,
                     document.as_table(),
@@ -83,10 +132,12 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
                     &mut from_file,
                 );
                 problems.append(&mut check.problems);
+                dropped.append(&mut check.dropped);
             }
             Err(error) => {
                 let (why, fault) = broken(&path, &text, &error, &mut from_file);
                 unusable = Some(format!("{}: {why}", fault.place()));
+                dropped.push(Dropped::new(&path, None, None, &fault));
                 problems.push(fault);
             }
         },
@@ -124,6 +175,8 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     Loaded {
         settings,
         contexts,
+        dropped,
+        default_at,
         unusable,
         problems,
         path,

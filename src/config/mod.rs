@@ -6,6 +6,7 @@
 
 mod check;
 mod contexts;
+mod dropped;
 pub mod edit;
 mod file;
 mod layers;
@@ -16,6 +17,7 @@ mod settings;
 mod tests;
 
 pub use contexts::{ContextEntry, is_context_name};
+pub use dropped::Dropped;
 pub use load::{LoadInput, Loaded, load};
 pub use schema::{COLUMNS, COMMON_CONTEXT_KEYS, SORTS, value_of};
 pub use settings::{Discover, Settings, UiSettings};

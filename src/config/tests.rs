@@ -196,13 +196,14 @@ slots = 7
         r#"19:8 "bad name" is no name for a context"#,
         "21:1 this context has no name",
         r#"23:1 context "ok" is written on line 8 already; this one extends it"#,
+        "25:9 slots is not what it is on line 14; this one, on line 25, is used",
     ] {
         assert!(
             told.iter().any(|line| line.starts_with(expected)),
             "missing {expected}\nin {told:#?}"
         );
     }
-    assert_eq!(told.len(), 12, "{told:#?}");
+    assert_eq!(told.len(), 13, "{told:#?}");
     assert!(
         loaded.settings.readonly,
         "a guard that cannot be read is set"
@@ -529,4 +530,80 @@ proptest! {
         }
         let _ = edit::set_default(&home.file(), Some("lab"));
     }
+}
+
+#[test]
+fn guards_that_clash_are_told_with_both_lines_and_the_safer_one_holds() {
+    let two = |one: &str, other: &str| {
+        let part = |keys: &str| format!("[[context]]\nname = \"a\"\nbackend = \"plain\"\n{keys}\n");
+        let loaded = Home::with(part(one) + &part(other)).load();
+        let told: Vec<String> = loaded
+            .problems
+            .iter()
+            .filter(|problem| !problem.warning)
+            .map(|problem| format!("{}: {}", problem.line, problem.message))
+            .collect();
+        (loaded.contexts[0].clone(), told.join("\n"))
+    };
+    for (one, other) in [("true", "false"), ("false", "true")] {
+        for key in ["readonly", "protected"] {
+            let (entry, told) = two(&format!("{key} = {one}"), &format!("{key} = {other}"));
+            let held = [entry.readonly, entry.protected];
+            assert_eq!(held, [key == "readonly", key == "protected"]);
+            assert!(told.starts_with(&format!("8: {key}")), "{told}");
+            assert!(told.contains("line 4"), "{told}");
+        }
+    }
+    for (one, other) in [
+        ("normal", "relaxed"),
+        ("relaxed", "normal"),
+        ("relaxd", "relaxed"),
+    ] {
+        let (entry, told) = two(
+            &format!("confirm = {one:?}"),
+            &format!("confirm = {other:?}"),
+        );
+        assert!(!entry.relaxed, "{one} {other}");
+        assert!(
+            told.contains("8: confirm") && told.contains("line 4"),
+            "{told}"
+        );
+    }
+    let (entry, told) = two(
+        "confirm = \"relaxed\"",
+        "confirm = \"relaxed\"\nreadonly = true",
+    );
+    assert!(entry.relaxed && entry.readonly);
+    assert_eq!(told, "", "the same, or said once, is no clash");
+    let (_, told) = two("interval = 5", "interval = 9");
+    assert_eq!(
+        told, "",
+        "of what guards nothing the later one is used, with a warning"
+    );
+}
+
+#[test]
+fn what_is_left_out_is_kept_in_mind() {
+    let text = "[[context]]\nname = \"a\"\nbackend = \"bxo\"\n[[context]]\nname = \"b c\"\nbackend = \"plain\"\n\
+        [[context]]\nname = \"off\"\nbackend = \"bxo\"\nenabled = false\n";
+    let names = |loaded: Loaded| -> Vec<String> {
+        loaded
+            .dropped
+            .into_iter()
+            .map(|dropped| dropped.name)
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    };
+    assert_eq!(names(Home::with(text).load()), ["a", "config.toml:5"]);
+    assert_eq!(names(Home::with("context = 3").load()), ["config.toml:1"]);
+    assert_eq!(names(Home::with("[[context]\n").load()), ["config.toml:1"]);
+    assert_eq!(names(Home::with("").load()), [""; 0]);
+    let writable = Home::with("");
+    writable.mode(0o666);
+    assert_eq!(
+        names(writable.load()).len(),
+        1,
+        "what it names is not known"
+    );
 }

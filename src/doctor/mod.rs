@@ -48,7 +48,11 @@ async fn one(fleet: &Arc<Fleet>, context: ContextView, all: &[ContextView]) -> R
         let limit = Duration::from_secs(member.spec.read_timeout.unwrap_or(15));
         let cx = fleet.read_cx(&context.name);
         match tokio::time::timeout(limit, member.backend.doctor(&cx)).await {
-            Ok(found) => checks.extend(found),
+            // A context that cannot be opened says why in its own checks too.
+            Ok(found) => {
+                let said = checks[0].message.clone();
+                checks.extend(found.into_iter().filter(|check| check.message != said));
+            }
             Err(_) if context.health.is_ok() => checks.push(Check::fail(
                 "context.doctor",
                 format!("its checks did not end within {} s", limit.as_secs()),

@@ -2,16 +2,19 @@
 
 use super::harness::Home;
 
-fn home(secret: &str) -> Home {
+fn with_config(text: &str) -> Home {
     let home = Home::new();
     let dir = home.path().join(".config/corral");
     std::fs::create_dir_all(&dir).unwrap();
-    let text = format!(
-        "discover = false\n[[context]]\nname = \"fast\"\nbackend = \"qemu\"\n\
-         [[context]]\nname = \"locked\"\nbackend = \"qemu\"\nsecret = {{ command = [{secret}] }}\n"
-    );
     std::fs::write(dir.join("config.toml"), text).unwrap();
     home
+}
+
+fn home(secret: &str) -> Home {
+    with_config(&format!(
+        "discover = false\n[[context]]\nname = \"fast\"\nbackend = \"qemu\"\n\
+         [[context]]\nname = \"locked\"\nbackend = \"qemu\"\nsecret = {{ command = [{secret}] }}\n"
+    ))
 }
 
 #[test]
@@ -63,4 +66,99 @@ fn a_context_added_by_a_line_of_a_batch_is_there_for_the_next_one() {
     ] {
         assert!(output.err.contains(line), "{}", output.err);
     }
+}
+
+#[test]
+fn a_context_that_the_configuration_spoils_makes_answers_incomplete() {
+    let home = with_config("[[context]]\nname = \"pve\"\nbackend = \"nonsense\"\n");
+    let output = home.run(&["--headless", "list", "-o", "json"]);
+    assert_eq!(output.code, 3, "{}", output.err);
+    let json = output.json();
+    assert_eq!(json["complete"], false);
+    let error = &json["errors"][0];
+    assert_eq!(
+        (&error["context"], &error["kind"]),
+        (&"pve".into(), &"invalid".into())
+    );
+    let message = error["message"].as_str().unwrap();
+    assert!(
+        message.contains("config.toml:3:11: no backend"),
+        "{message}"
+    );
+    assert_eq!(error["remedy"], "Mend it: corral config check");
+    let other = home.run(&["--headless", "list", "--context", "local", "-o", "json"]);
+    assert_eq!((other.code, &other.json()["complete"]), (0, &true.into()));
+    // What it holds is not known, so nothing is done to all that match.
+    assert_eq!(home.run(&["--headless", "stop", "*", "-y"]).code, 6);
+    let doctor = home.run(&["--headless", "doctor"]);
+    assert_eq!(
+        doctor.out.matches("pve is left out").count(),
+        1,
+        "{}",
+        doctor.out
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_makes_answers_incomplete() {
+    let output = with_config("[[context]\n").run(&["--headless", "list", "-o", "json"]);
+    assert_eq!(
+        (output.code, &output.json()["complete"]),
+        (3, &false.into())
+    );
+    assert_eq!(output.json()["errors"][0]["context"], "config.toml:1");
+}
+
+#[test]
+fn a_guard_written_twice_is_never_weakened() {
+    let part = "[[context]]\nname = \"local\"\nbackend = \"qemu\"\n";
+    let home = with_config(&format!("{part}readonly = true\n{part}readonly = false\n"));
+    let output = home.run(&["--headless", "create", "web", "--disk", "1G"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    let check = home.run(&["--headless", "config", "check"]);
+    assert_eq!(check.code, 1);
+    assert!(
+        check.out.contains(":8:") && check.out.contains("line 4"),
+        "{}",
+        check.out
+    );
+}
+
+#[test]
+fn a_default_context_that_is_nowhere_is_told_with_its_place() {
+    let home = with_config("readonly = false\ndefault-context = \"locl\"\n");
+    let check = home.run(&["--headless", "config", "check"]);
+    assert_eq!(check.code, 1, "{}", check.out);
+    assert!(check.out.contains("config.toml:2:1"), "{}", check.out);
+    assert!(
+        check.out.contains("Did you mean \"local\"?"),
+        "{}",
+        check.out
+    );
+    let output = home.run(&["--headless", "create", "web", "--disk", "1G", "--dry-run"]);
+    assert_eq!(output.code, 5);
+    let error = output.err.lines().last().unwrap();
+    assert!(
+        error.contains("default context \"locl\"") && error.contains("config.toml:2"),
+        "{error}"
+    );
+    // What discovery finds is a context too.
+    let good = with_config("default-context = \"local\"\n");
+    assert_eq!(good.run(&["--headless", "config", "check"]).code, 0);
+}
+
+#[test]
+fn a_found_context_under_another_name_is_told_by_that_name() {
+    let home = with_config("[[context]]\nname = \"p\"\nbackend = \"qemu\"\n");
+    for words in [&["info", "local/web"][..], &["list", "--context", "local"]] {
+        let output = home.run(words);
+        assert_eq!(output.code, 5, "{words:?}");
+        assert!(
+            output.err.contains("Write p in its stead"),
+            "{words:?}: {}",
+            output.err
+        );
+    }
+    let listed = home.run(&["context", "list"]);
+    assert!(listed.out.contains("local"), "{}", listed.out);
 }

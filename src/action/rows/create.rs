@@ -13,7 +13,7 @@ use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, K
 use crate::backend::registry;
 use crate::model::{
     Action, Body, Bytes, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId,
-    InstanceKind, Operation, Result, SecretText, State, nearest,
+    InstanceKind, Operation, Result, SecretText, State, nearest, shown,
 };
 
 const CREATE: Row = Row {
@@ -109,36 +109,47 @@ pub(super) const ROWS: &[&Row] = &[&CREATE];
 /// The context that a command without a target goes to.
 pub(super) fn home(engine: &Engine, action: &Action) -> Result<String> {
     let view = engine.fleet().view();
-    if let [context] = action.scope.contexts.as_slice() {
-        if view.context(context).is_some() {
-            return Ok(context.clone());
+    match action.scope.contexts.as_slice() {
+        [] => {}
+        [context] if view.context(context).is_some() => return Ok(context.clone()),
+        [context] => {
+            let names = view.contexts.iter().map(|c| c.name.as_str());
+            let near = nearest(context, names).map_or_else(
+                || "See corral context list".to_owned(),
+                |n| format!("Did you mean {n}?"),
+            );
+            return Err(
+                Error::not_found(format!("there is no context {:?}", shown(context))).remedy(near),
+            );
         }
-        let near = nearest(context, view.contexts.iter().map(|c| c.name.as_str())).map_or_else(
-            || "See corral context list".to_owned(),
-            |n| format!("Did you mean {n}?"),
-        );
-        return Err(Error::not_found(format!(
-            "there is no context {:?}",
-            crate::model::shown(context)
-        ))
-        .remedy(near));
+        _ => return Err(Error::invalid("one context at a time")),
     }
-    if action.scope.contexts.len() > 1 {
-        return Err(Error::invalid("one context at a time"));
+    let name = default_name(engine).ok_or_else(|| {
+        Error::not_found("there is no context").remedy("corral context add NAME --backend KIND")
+    })?;
+    if view.context(&name).is_some() {
+        return Ok(name);
     }
+    let config = engine.config();
+    let off = config.contexts.iter().any(|entry| entry.name == name);
+    let why = if off { "is disabled" } else { "does not exist" };
+    Err(Error::not_found(format!(
+        "the default context {:?} {why} ({})",
+        shown(&name),
+        config.default_place()
+    ))
+    .remedy("Name another one: --context NAME, or for good: corral context use NAME"))
+}
+
+/// The name of the default context, whether it is there or not.
+pub(super) fn default_name(engine: &Engine) -> Option<String> {
     if let Some(default) = &engine.config().settings.default_context {
-        return Ok(default.clone());
+        return Some(default.clone());
     }
-    match view
-        .contexts
-        .iter()
-        .find(|c| c.name == "local")
-        .or(view.contexts.first())
-    {
-        Some(context) => Ok(context.name.clone()),
-        None => Err(Error::not_found("there is no context")
-            .remedy("corral context add NAME --backend KIND")),
-    }
+    let view = engine.fleet().view();
+    let local = view.contexts.iter().find(|c| c.name == "local");
+    let context = local.or(view.contexts.first())?;
+    Some(context.name.clone())
 }
 
 /// What `--set` takes in the context on hand. Offline.
@@ -273,11 +284,7 @@ fn absolute(engine: &Engine, path: &str) -> String {
 
 fn read_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
     std::fs::read_to_string(absolute(engine, path)).map_err(|error| {
-        Error::invalid(format!(
-            "--{flag}: {} cannot be read: {error}",
-            crate::model::shown(path)
-        ))
-        .because(error)
+        Error::invalid(format!("--{flag}: {} cannot be read: {error}", shown(path))).because(error)
     })
 }
 
@@ -325,7 +332,7 @@ fn publish(text: &str) -> Result<(String, u16, u16)> {
     let bad = || {
         Error::invalid(format!(
             "--publish: {:?} is not [ADDRESS:]PORT:GUESTPORT",
-            crate::model::shown(text)
+            shown(text)
         ))
         .remedy("Write it like 2222:22 or 127.0.0.1:8080:80")
     };
@@ -358,11 +365,9 @@ fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>
                 },
                 |n| format!("Did you mean {n}?"),
             );
-            return Err(Error::invalid(format!(
-                "--set: there is no field {:?}",
-                crate::model::shown(key)
-            ))
-            .remedy(remedy));
+            return Err(
+                Error::invalid(format!("--set: there is no field {:?}", shown(key))).remedy(remedy),
+            );
         };
         read_value(field, value)?;
     }

@@ -35,6 +35,18 @@ pub(super) fn check_scope(view: &FleetView, scope: &Scope) -> Result<()> {
 }
 
 fn no_context(view: &FleetView, name: &str) -> Error {
+    if let Some(now) = view
+        .contexts
+        .iter()
+        .find(|c| c.origin.as_deref() == Some(name))
+    {
+        return Error::not_found(format!(
+            "there is no context {:?}: the configured {} is the same place and hides it",
+            shown(name),
+            now.name
+        ))
+        .remedy(format!("Write {} in its stead", now.name));
+    }
     let near = suggest(
         name,
         view.contexts.iter().map(|c| c.name.as_str()),

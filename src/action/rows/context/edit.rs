@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::change::{Deed, Target, asking, only, plan, simple, step, token};
 use super::keys::{field_named, kind_named, lines, secret, settings};
-use super::known::{Known, default_name, found_here, is_found_here, known};
+use super::known::{Known, found_here, is_found_here, known};
 use crate::action::engine::Engine;
 use crate::action::planner::{Planned, Shape};
 use crate::action::row::Risk;
+use crate::action::rows::create::default_name;
 use crate::backend::contract::Prepared;
 use crate::config::{edit, is_context_name};
 use crate::link::trust::TrustStore;

@@ -4,7 +4,7 @@ use crate::action::contexts::{self, spec_of};
 use crate::action::engine::Engine;
 use crate::backend::registry;
 use crate::config::ContextEntry;
-use crate::model::{Action, ContextSpec, Error, Result, nearest, shown};
+use crate::model::{ContextSpec, Error, Result, nearest, shown};
 
 /// A context by name, wherever it is known from.
 pub(super) enum Known {
@@ -40,11 +40,6 @@ pub(super) fn known(engine: &Engine, name: &str) -> Result<Known> {
         |near| format!("Did you mean {near}?"),
     );
     Err(Error::not_found(format!("there is no context {:?}", shown(name))).remedy(near))
-}
-
-/// The default's name, configured or not.
-pub(super) fn default_name(engine: &Engine) -> Option<String> {
-    crate::action::rows::create::home(engine, &Action::default()).ok()
 }
 
 /// A context found here that would fit: same name, else the only one of its kind.

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use super::known::{Known, default_name, known};
+use super::known::{Known, known};
 use crate::action::contexts::spec_of;
 use crate::action::engine::Engine;
+use crate::action::rows::create::default_name;
 use crate::backend::contract::ReadCx;
 use crate::backend::registry::KINDS;
 use crate::config::ContextEntry;
@@ -143,7 +144,7 @@ fn same_place(engine: &Engine, row: &ContextRow, spec: &ContextSpec) -> bool {
 }
 
 pub(super) async fn get(engine: Arc<Engine>, _: Action) -> Result<Data> {
-    let name = crate::action::rows::create::home(&engine, &Action::default())?;
+    let name = default_name(&engine).ok_or_else(|| Error::not_found("there is no context"))?;
     let row = match known(&engine, &name) {
         Ok(Known::Member(spec)) => row(&engine, &spec, Some(&name)),
         Ok(Known::Off(entry)) => off(&entry, Some(&name)),
