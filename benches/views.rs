@@ -13,7 +13,7 @@ use corral::backend::contract::Env;
 use corral::backend::demo::{self, DemoSize, Knobs};
 use corral::config::{self, LoadInput};
 use corral::fleet::{Fleet, FleetOptions, Member};
-use corral::model::{Dirs, Scope};
+use corral::model::{Action, Dirs, Scope, Selector};
 use corral::tui::app::App;
 use corral::tui::glyphs::Glyphs;
 use corral::tui::input::{Input, Key};
@@ -163,6 +163,17 @@ fn main() {
             },
             BatchSize::LargeInput,
         );
+    });
+    let planner = engine(Arc::clone(&fleet), &dirs);
+    let rows = &fleet.view().instances;
+    let stop = rows
+        .iter()
+        .fold(Action::new("stop"), |action, row| action.on(Selector::id(&row.id)));
+    bench.bench_function("plan to stop all, named one by one", |b| {
+        b.iter(|| {
+            let plan = runtime.block_on(planner.plan(&stop)).expect("a plan");
+            assert_eq!(plan.targets.len(), count);
+        });
     });
     let knobs = dead();
     bench.bench_function("caches read and first frame, all contexts dead", |b| {

@@ -1,5 +1,6 @@
 //! The engine: reads, plans, and the only door to changes.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -176,7 +177,6 @@ impl Engine {
 
     /// What can be done with an instance, and why not.
     pub fn support(&self, operation: Operation, id: &InstanceId) -> Support {
-        let view = self.fleet.view();
         let Some(member) = self.fleet.member(id.context()) else {
             return Support::No(format!("there is no context {:?}", id.context()));
         };
@@ -190,7 +190,7 @@ impl Engine {
         }
         member
             .backend
-            .support(operation, view.get(id).map(AsRef::as_ref))
+            .support(operation, self.fleet.instance(id).as_deref())
     }
 
     /// Carries out an action that reads.
@@ -289,8 +289,11 @@ fn same(shown: &Plan, now: &Plan) -> Result<()> {
     if shown.gate != now.gate {
         return changed("what has to be confirmed has changed".to_owned());
     }
+    let seen: HashMap<_, _> = shown.targets.iter().map(|t| (&t.id, t)).collect();
+    let mut gone = seen.clone();
     for target in &now.targets {
-        let Some(before) = shown.targets.iter().find(|t| t.id == target.id) else {
+        gone.remove(&target.id);
+        let Some(before) = seen.get(&target.id) else {
             return changed(format!("{} came in", target.id));
         };
         if before.uid.is_some() && before.uid != target.uid {
@@ -304,12 +307,8 @@ fn same(shown: &Plan, now: &Plan) -> Result<()> {
             return changed(format!("{} has changed", target.id));
         }
     }
-    if let Some(gone) = shown
-        .targets
-        .iter()
-        .find(|t| now.targets.iter().all(|n| n.id != t.id))
-    {
-        return changed(format!("{} went away", gone.id));
+    if let Some(id) = gone.keys().min() {
+        return changed(format!("{id} went away"));
     }
     Ok(())
 }

@@ -70,9 +70,11 @@ pub fn resolve(
         .filter(|c| in_scope(c, scope))
         .collect();
     let filter = scope.filter.as_deref().map(parse_filter).transpose()?;
+    let rows = rows_of(view, &contexts);
     let search = Search {
         view,
-        rows: rows_of(view, &contexts),
+        names: named::Names::of(&rows),
+        rows,
         silent: contexts.iter().copied().filter(|c| is_silent(c)).collect(),
         scope,
         purpose,
@@ -133,6 +135,8 @@ struct Search<'a> {
     view: &'a FleetView,
     /// Rows in scope.
     rows: Vec<&'a Arc<Instance>>,
+    /// The same by what they can be named with.
+    names: named::Names<'a>,
     /// Contexts in scope that somebody set up and that do not answer.
     silent: Vec<&'a ContextView>,
     scope: &'a Scope,

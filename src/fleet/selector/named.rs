@@ -1,5 +1,6 @@
 //! A selector that names one instance.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::faults::{ambiguous, missing, unsure};
@@ -10,7 +11,7 @@ use crate::model::{Instance, InstanceId, Result, Selector};
 pub(super) fn one<'a>(search: &Search<'a>, selector: &Selector) -> Result<&'a Arc<Instance>> {
     let text = selector.as_str();
     let mut found: Vec<&Arc<Instance>> = Vec::new();
-    for row in levels(&search.rows, selector).into_iter().flatten() {
+    for row in search.names.levels(selector).into_iter().flatten() {
         if found.iter().all(|known| known.id != row.id) {
             found.push(row);
         }
@@ -45,37 +46,81 @@ fn is_uid(row: &Instance, text: &str) -> bool {
         .is_some_and(|uid| uid.eq_ignore_ascii_case(text))
 }
 
-/// The levels at which one selector can match, most exact first.
-fn levels<'a>(rows: &[&'a Arc<Instance>], selector: &Selector) -> Vec<Vec<&'a Arc<Instance>>> {
-    let text = selector.as_str();
-    let pick = |test: &dyn Fn(&Instance) -> bool| -> Vec<&'a Arc<Instance>> {
-        rows.iter().filter(|row| test(row)).copied().collect()
-    };
-    if let Some(id) = text.strip_prefix("id:") {
-        let id = id.parse::<InstanceId>().ok();
-        return vec![pick(&|row| id.as_ref() == Some(&row.id))];
+/// All that can be named, by what it can be named with: a command may name thousands.
+pub(super) struct Names<'a> {
+    by_id: HashMap<&'a InstanceId, Rows<'a>>,
+    by_uid: HashMap<String, Rows<'a>>,
+    by_name: HashMap<&'a str, Rows<'a>>,
+}
+
+type Rows<'a> = Vec<&'a Arc<Instance>>;
+
+impl<'a> Names<'a> {
+    /// Of these rows.
+    pub(super) fn of(rows: &[&'a Arc<Instance>]) -> Self {
+        let mut names = Self {
+            by_id: HashMap::with_capacity(rows.len()),
+            by_uid: HashMap::with_capacity(rows.len()),
+            by_name: HashMap::with_capacity(rows.len()),
+        };
+        for row in rows.iter().copied() {
+            names.by_id.entry(&row.id).or_default().push(row);
+            names.by_name.entry(&row.name).or_default().push(row);
+            if let Some(uid) = &row.uid {
+                let uid = uid.to_ascii_lowercase();
+                names.by_uid.entry(uid).or_default().push(row);
+            }
+        }
+        names
     }
-    if let Some(name) = text.strip_prefix("name:") {
-        return vec![pick(&|row| row.name == name)];
+
+    fn id(&self, id: Option<&InstanceId>) -> Rows<'a> {
+        id.and_then(|id| self.by_id.get(id))
+            .cloned()
+            .unwrap_or_default()
     }
-    let id = text.parse::<InstanceId>().ok();
-    let slash = text.split_once('/');
-    // `web%40x` is the machine `web@x`, with or without its context.
-    let plain = format!("x/{text}").parse::<InstanceId>().ok();
-    vec![
-        pick(&|row| id.as_ref() == Some(&row.id)),
-        pick(&|row| is_uid(row, text)),
-        pick(&|row| {
-            slash.is_some_and(|(context, name)| row.context == context && row.name == name)
-                || id.as_ref().is_some_and(|id| {
-                    id.namespace().is_none() && row.context == id.context() && row.name == id.key()
-                })
-        }),
-        pick(&|row| {
-            row.name == text
-                || plain
-                    .as_ref()
-                    .is_some_and(|id| id.namespace().is_none() && row.name == id.key())
-        }),
-    ]
+
+    fn name(&self, name: &str) -> Rows<'a> {
+        self.by_name.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Of this name in this context.
+    fn within(&self, context: &str, name: &str) -> Rows<'a> {
+        let mut rows = self.name(name);
+        rows.retain(|row| row.context == context);
+        rows
+    }
+
+    /// The levels at which one selector can match, most exact first.
+    fn levels(&self, selector: &Selector) -> Vec<Rows<'a>> {
+        let text = selector.as_str();
+        if let Some(id) = text.strip_prefix("id:") {
+            return vec![self.id(id.parse().ok().as_ref())];
+        }
+        if let Some(name) = text.strip_prefix("name:") {
+            return vec![self.name(name)];
+        }
+        let id = text.parse::<InstanceId>().ok();
+        // `web%40x` is the machine `web@x`, with or without its context.
+        let plain = format!("x/{text}").parse::<InstanceId>().ok();
+        let unspaced = |id: &Option<InstanceId>| id.clone().filter(|id| id.namespace().is_none());
+        let mut in_context = Vec::new();
+        if let Some((context, name)) = text.split_once('/') {
+            in_context.extend(self.within(context, name));
+        }
+        if let Some(id) = unspaced(&id) {
+            in_context.extend(self.within(id.context(), id.key()));
+        }
+        let mut bare = self.name(text);
+        if let Some(plain) = unspaced(&plain) {
+            bare.extend(self.name(plain.key()));
+        }
+        let uid = self.by_uid.get(&text.to_ascii_lowercase());
+        vec![
+            self.id(id.as_ref()),
+            uid.cloned().unwrap_or_default(),
+            in_context,
+            bare,
+        ]
+    }
 }
