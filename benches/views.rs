@@ -166,9 +166,9 @@ fn main() {
     });
     let planner = engine(Arc::clone(&fleet), &dirs);
     let rows = &fleet.view().instances;
-    let stop = rows
-        .iter()
-        .fold(Action::new("stop"), |action, row| action.on(Selector::id(&row.id)));
+    let stop = rows.iter().fold(Action::new("stop"), |action, row| {
+        action.on(Selector::id(&row.id))
+    });
     bench.bench_function("plan to stop all, named one by one", |b| {
         b.iter(|| {
             let plan = runtime.block_on(planner.plan(&stop)).expect("a plan");
