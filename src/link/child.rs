@@ -56,6 +56,18 @@ impl Cmd {
         self
     }
 
+    /// The same, run by `timeout` (of coreutils), which kills it after `limit` whether or not
+    /// corral still lives.
+    #[must_use]
+    pub fn ended_by(self, timeout: &Path, limit: Duration) -> Self {
+        let mut cmd = Self::new(timeout)
+            .args(["-s", "KILL", &limit.as_secs().max(1).to_string()])
+            .arg(self.program)
+            .args(self.args);
+        cmd.env = self.env;
+        cmd
+    }
+
     /// The program's name, for messages.
     pub fn name(&self) -> String {
         self.program
@@ -159,10 +171,7 @@ pub async fn run_lines(
     let mut child = cmd.command().spawn().map_err(|error| {
         Error::not_found(format!("{name} cannot be started: {error}")).because(error)
     })?;
-    let group = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .and_then(rustix::process::Pid::from_raw);
+    let mut group = Group::of(child.id());
     let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
     let work = async {
         let (stdout, stderr, status) = tokio::join!(
@@ -184,15 +193,40 @@ pub async fn run_lines(
         }
     };
     let failure = tokio::select! {
-        output = work => return output.map_err(|e| Error::backend(format!("{name}: {e}")).because(e)),
+        output = work => {
+            group.leave();
+            return output.map_err(|e| Error::backend(format!("{name}: {e}")).because(e));
+        }
         () = timeout => Error::timed_out(format!("{name} did not end within {} s", limit.unwrap_or_default().as_secs())),
         () = cancel.cancelled() => Error::refused("cancelled"),
     };
-    if let Some(group) = group {
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-    }
+    drop(group);
     let _ = child.inner_mut().wait().await;
     Err(failure)
+}
+
+/// A child's process group: killed when it goes out of scope, also where the caller gave up and
+/// dropped the whole wait.
+struct Group(Option<rustix::process::Pid>);
+
+impl Group {
+    fn of(leader: Option<u32>) -> Self {
+        let raw = leader.and_then(|id| i32::try_from(id).ok());
+        Self(raw.and_then(rustix::process::Pid::from_raw))
+    }
+
+    /// Its leader has ended: the number may soon be another's.
+    fn leave(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
 }
 
 /// Like [`run`], and an exit code other than 0 is an error that quotes the child.
@@ -266,6 +300,34 @@ mod tests {
         let cmd = Cmd::new("/bin/sh").arg("-c").arg("sleep 1000 & wait");
         let error = run(&cmd, Duration::from_millis(200)).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_dropped_wait_ends_the_whole_group_and_timeout_needs_no_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let mark = dir.path().join("pid");
+        let script = format!("sleep 1000 & echo $! > '{}'; wait", mark.display());
+        let cmd = Cmd::new("/bin/sh").arg("-c").arg(script);
+        let began = tokio::time::Instant::now();
+        let pid = loop {
+            let wait = run(&cmd, Duration::from_secs(20));
+            // Dropped as soon as the grandchild is there.
+            let _ = tokio::time::timeout(Duration::from_millis(500), wait).await;
+            let text = std::fs::read_to_string(&mark).unwrap_or_default();
+            if let Ok(pid) = text.trim().parse::<u32>() {
+                break pid;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20));
+        };
+        while crate::link::signal::is_alive(pid) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{pid} lives");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let bounded = Cmd::new("sleep")
+            .arg("1000")
+            .ended_by(Path::new("timeout"), Duration::from_secs(1));
+        let output = run(&bounded, Duration::from_secs(20)).await.unwrap();
+        assert!(!output.status.success());
     }
 
     #[tokio::test]

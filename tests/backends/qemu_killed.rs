@@ -511,3 +511,115 @@ async fn a_qemu_that_dies_while_it_writes_a_snapshot_loses_nothing() {
     run(&lab, &["start", "web"]);
     run(&lab, &["stop", "web", "--force", "-y"]);
 }
+
+/// Whether `pid` still runs within `limit`; looks often.
+fn outlives(pid: u32, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    while corral::link::signal::is_alive(pid) {
+        if Instant::now() > until {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_boot_test_ends_without_its_corral() {
+    let kvm = fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm");
+    if !has_qemu() || kvm.is_err() {
+        eprintln!("skipped: no /dev/kvm to test");
+        return;
+    }
+    let lab = Lab::new();
+    let dir = lab.root.path().join("held");
+    fs::create_dir_all(&dir).unwrap();
+    let qemu = which::which("qemu-system-x86_64").unwrap();
+    // The test guest itself never begins: it burns nothing, and never ends.
+    let script = format!(
+        "#!/bin/sh\n\
+         case \"$*\" in *isa-debug-exit*) echo $$ > '{dir}/new'; mv '{dir}/new' '{dir}/mark'\n\
+         exec '{qemu}' -S \"$@\";; esac\n\
+         exec '{qemu}' \"$@\"\n",
+        dir = dir.display(),
+        qemu = qemu.display()
+    );
+    let file = dir.join("qemu-system-x86_64");
+    fs::write(&file, script).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut corral = lab
+        .corral(&["doctor"])
+        .env(
+            "PATH",
+            format!("{}:{}", dir.display(), std::env::var("PATH").unwrap()),
+        )
+        .spawn()
+        .unwrap();
+    let mark = dir.join("mark");
+    let until = Instant::now() + READ;
+    while !mark.exists() {
+        assert!(Instant::now() < until, "no boot test was begun");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    corral.kill().unwrap();
+    corral.wait().unwrap();
+    let pid: u32 = fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
+    if outlives(pid, Duration::from_secs(15)) {
+        let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        panic!("the test guest outlives its corral");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_ends_what_a_boot_test_left() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let state = lab.ctx.state_dir();
+    fs::create_dir_all(&state).unwrap();
+    let (rom, late, fresh) = (
+        state.join("probe-aaaaaa"),
+        state.join("probe-bbbbbb"),
+        state.join("probe-cccccc"),
+    );
+    for file in [&rom, &late, &fresh] {
+        fs::write(file, vec![0xf4; 65536]).unwrap();
+    }
+    let guest = |bios: &Path| {
+        Command::new("qemu-system-x86_64")
+            .args(
+                "-S -M q35 -m 16 -nodefaults -display none -device isa-debug-exit,iobase=0xf4,iosize=4 -bios".split(' '),
+            )
+            .arg(bios)
+            .spawn()
+            .unwrap()
+    };
+    let foreign = lab.root.path().join("probe-aaaaaa");
+    fs::copy(&rom, &foreign).unwrap();
+    let (mut ours, mut other) = (guest(&rom), guest(&foreign));
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    fs::write(&fresh, vec![0xf4; 65536]).unwrap();
+
+    let found = lab.backend().doctor(&ReadCx::quiet(READ)).await;
+    let check = found.iter().find(|check| check.id == "qemu.probes");
+    assert!(
+        check.unwrap().message.contains(&ours.id().to_string()),
+        "{found:?}"
+    );
+    fix(&lab).await;
+    let ended = ours.try_wait().unwrap();
+    let spared = other.try_wait().unwrap().is_none();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    if ended.is_none() {
+        ours.kill().unwrap();
+        panic!("the test guest still runs");
+    }
+    assert!(spared, "a QEMU of another folder was ended");
+    assert!(!rom.exists() && !late.exists(), "files are left");
+    assert!(fresh.exists(), "a test that runs right now lost its file");
+}

@@ -40,6 +40,19 @@ impl Stat {
     }
 }
 
+/// The processes of this user.
+pub fn own() -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = rustix::process::getuid().as_raw();
+    let all = std::fs::read_dir("/proc").into_iter().flatten();
+    all.filter_map(Result::ok)
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            (entry.metadata().ok()?.uid() == user).then_some(pid)
+        })
+        .collect()
+}
+
 fn kib(text: &str, key: &str) -> Option<Bytes> {
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     let number: u64 = line.split_whitespace().next()?.parse().ok()?;

@@ -2,22 +2,18 @@
 //! run a guest through KVM one emulated instruction at a time, far slower than TCG.
 
 mod hints;
+pub(super) mod probe;
 mod rom;
 
 pub use hints::with_hints;
 
 use std::path::Path;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::ctx::Ctx;
-use crate::link::child::{Cmd, run};
 use crate::link::files;
-use crate::model::{Error, ErrorKind, Result};
-
-/// A proof takes at most this long.
-const LIMIT: Duration = Duration::from_secs(2);
+use crate::model::Result;
 
 /// What guests are run with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,7 +114,7 @@ pub async fn prove(ctx: &Ctx, model: &str) -> Result<Accel> {
     if let Some(cached) = known.iter().find(|c| c.model == model) {
         return Ok(cached.accel.clone());
     }
-    let accel = test(&qemu, model, &ctx.state_dir()).await;
+    let accel = test(ctx, &qemu, model).await;
     known.push(Cached {
         boot,
         qemu: version,
@@ -152,42 +148,13 @@ fn node() -> Result<(), String> {
     }
 }
 
-async fn test(qemu: &Path, model: &str, state: &Path) -> Accel {
-    match boot(qemu, "kvm", model, state).await {
+async fn test(ctx: &Ctx, qemu: &Path, model: &str) -> Accel {
+    match probe::boot(ctx, qemu, "kvm", model).await {
         Ok(()) => Accel::new(
             true,
             format!("KVM boots a test guest with CPU model {model}"),
         ),
         Err(error) => Accel::tcg(format!("/dev/kvm opens, but {}", error.message)),
-    }
-}
-
-/// Boots the payload.
-async fn boot(qemu: &Path, accel: &str, model: &str, state: &Path) -> Result<()> {
-    files::make_dir(state)?;
-    let rom = tempfile::Builder::new()
-        .prefix("probe-")
-        .tempfile_in(state)
-        .and_then(|file| std::fs::write(file.path(), rom::image()).map(|()| file))
-        .map_err(|e| Error::backend(format!("the boot test cannot be written: {e}")).because(e))?;
-    let cmd = Cmd::new(qemu)
-        .args(["-machine", &format!("q35,accel={accel}"), "-cpu", model])
-        .args(["-m", "16", "-nodefaults", "-no-user-config", "-no-reboot"])
-        .args(["-display", "none", "-device"])
-        .arg("isa-debug-exit,iobase=0xf4,iosize=4")
-        .arg("-bios")
-        .arg(rom.path());
-    match run(&cmd, LIMIT).await {
-        Ok(output) if output.status.code() == Some(rom::PASSED) => Ok(()),
-        Ok(output) => Err(Error::backend(format!(
-            "a test guest did not boot: {}",
-            output.complaint()
-        ))),
-        Err(error) if error.kind == ErrorKind::TimedOut => Err(Error::timed_out(format!(
-            "a test guest with CPU model {model} did not come up within {} s: it hangs, or is emulated instruction by instruction",
-            LIMIT.as_secs()
-        ))),
-        Err(error) => Err(error),
     }
 }
 
@@ -221,14 +188,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_payload_boots_where_qemu_is() {
-        let Ok(qemu) = which::which("qemu-system-x86_64") else {
+        let dir = tempfile::tempdir().unwrap();
+        let ctx = super::super::ctx::tests::context(dir.path());
+        let Ok(qemu) = ctx.qemu() else {
             println!("skipped: no qemu-system-x86_64");
             return;
         };
-        let dir = tempfile::tempdir().unwrap();
         // A loaded machine may need more than the limit of one try.
         for _ in 0..5 {
-            if boot(&qemu, "tcg", "qemu64", dir.path()).await.is_ok() {
+            if probe::boot(&ctx, &qemu, "tcg", "qemu64").await.is_ok() {
                 return;
             }
         }

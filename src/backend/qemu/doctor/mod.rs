@@ -3,6 +3,7 @@
 mod orphans;
 mod vms;
 
+use super::accel::probe::Leftovers;
 use super::ctx::Ctx;
 use super::{accel, firmware, machine, op, recover};
 use crate::backend::contract::{ReadCx, TaskCx};
@@ -26,6 +27,7 @@ pub async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
     all.extend(vms::checks(ctx, cx).await);
     all.extend(unfinished(ctx));
     all.extend(orphans::checks(ctx));
+    all.extend(probes(ctx));
     for check in &mut all {
         check.context = Some(ctx.spec.name.clone());
     }
@@ -127,10 +129,39 @@ pub async fn repair(ctx: &Ctx, cx: &TaskCx, check: &str) -> Result<Outcome> {
     if let Some(key) = check.strip_prefix("qemu.orphan.") {
         return orphans::tidy(ctx, key);
     }
+    if check == PROBES {
+        let left = Leftovers::find(ctx);
+        if left.is_empty() {
+            return Ok(Outcome::unchanged("nothing is left of a boot test"));
+        }
+        left.remove(ctx)?;
+        return Ok(Outcome::changed("what a boot test left is removed"));
+    }
     Err(Error::unsupported(format!(
         "nothing can be repaired for \"{}\"",
         shown(check)
     )))
+}
+
+/// The check for what [`probes`] finds.
+const PROBES: &str = "qemu.probes";
+
+/// A corral that was killed during its boot test of KVM may leave the test guest.
+fn probes(ctx: &Ctx) -> Option<Check> {
+    let left = Leftovers::find(ctx);
+    if left.is_empty() {
+        return None;
+    }
+    let message = if left.pids.is_empty() {
+        let dir = ctx.state_dir();
+        format!("{}: files of a boot test that was killed", dir.display())
+    } else {
+        let pids: Vec<String> = left.pids.iter().map(u32::to_string).collect();
+        let list = pids.join(", ");
+        format!("test guests of a corral that was killed still run (process {list})")
+    };
+    let check = Check::warn(PROBES, message).remedy("corral doctor --fix");
+    Some(check.fix(fix()))
 }
 
 fn unfinished(ctx: &Ctx) -> Vec<Check> {
