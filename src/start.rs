@@ -199,6 +199,9 @@ async fn front(
         in_memory: demo,
         source: (!demo).then_some(source),
     });
+    if let (Some(error), false) = (engine.protection().fault(), full_screen) {
+        note(&format!("warning: {error}"));
+    }
     if full_screen {
         let options = TuiOptions {
             vars,

@@ -18,6 +18,15 @@ pub fn checks(engine: &Arc<Engine>) -> Vec<Check> {
         return found;
     }
     found.push(writable(engine));
+    found.extend(engine.protection().fault().map(|error| {
+        let check = Check::fail("corral.protection", error.message.clone());
+        check.remedy(
+            error
+                .remedy
+                .clone()
+                .unwrap_or_else(|| "Make it readable".to_owned()),
+        )
+    }));
     found.extend(home::checks(&home_of(engine)));
     let history = engine.journal().read(1);
     found.push(match &history {

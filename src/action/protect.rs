@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fleet::EVERYTHING;
 use crate::link::files::{lock_beside, write_atomically};
 use crate::model::{Error, Instance, Result};
 
@@ -13,6 +14,8 @@ use crate::model::{Error, Instance, Result};
 pub struct Protection {
     file: Option<PathBuf>,
     entries: Mutex<BTreeMap<String, String>>,
+    /// Why the file could not be read. What it protects is not known then.
+    fault: Option<Error>,
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -25,27 +28,37 @@ struct File {
 const FORMAT: u32 = 1;
 
 impl Protection {
-    /// Reads what is stored; a file that cannot be read protects nothing and is reported by doctor.
+    /// Reads what is stored. While a file that is there cannot be read, everything counts as protected.
     pub fn open(state: Option<PathBuf>) -> Self {
         let file = state.map(|dir| dir.join("protect.toml"));
-        let entries = file
-            .as_ref()
-            .and_then(|path| read(path).ok())
-            .unwrap_or_default();
+        let there = file.as_ref().filter(|path| path.symlink_metadata().is_ok());
+        let (entries, fault) = match there.map(|path| read(path)).transpose() {
+            Ok(entries) => (entries.unwrap_or_default(), None),
+            Err(error) => (File::default(), Some(error)),
+        };
         Self {
             file,
             entries: Mutex::new(entries.protected),
+            fault,
         }
+    }
+
+    /// Why it is not known what is protected.
+    pub fn fault(&self) -> Option<&Error> {
+        self.fault.as_ref()
     }
 
     /// The identities that are protected.
     pub fn identities(&self) -> HashSet<String> {
+        if self.fault.is_some() {
+            return HashSet::from([EVERYTHING.to_owned()]);
+        }
         self.lock().keys().cloned().collect()
     }
 
     /// Whether corral protects this one.
     pub fn holds(&self, instance: &Instance) -> bool {
-        self.lock().contains_key(&instance.identity())
+        self.fault.is_some() || self.lock().contains_key(&instance.identity())
     }
 
     /// Protects or releases an instance. Other corrals' entries are kept.
@@ -90,13 +103,13 @@ fn read(path: &std::path::Path) -> Result<File> {
     })?;
     let file: File = toml::from_str(&text).map_err(|e| {
         Error::invalid(format!("{} is damaged: {}", path.display(), e.message()))
-            .remedy("Mend or remove it: it lists the protected instances")
+            .remedy("Mend or remove it: it lists the protected instances, and until then all count as protected")
     })?;
     if file.format > FORMAT {
-        return Err(Error::refused(format!(
-            "{} was written by a newer corral",
-            path.display()
-        )));
+        return Err(
+            Error::refused(format!("{} was written by a newer corral", path.display()))
+                .remedy("Use the newer corral; until then all instances count as protected"),
+        );
     }
     Ok(file)
 }

@@ -52,16 +52,12 @@ async fn one(engine: &Arc<Engine>, line: &str, outer: &Invocation, terminal: &Te
             return error.exit_code();
         }
     };
-    match grammar::parse(&words) {
+    match grammar::parse_line(&words, &outer.globals) {
         Ok(inner) if inner.row.is_some_and(|row| row.name == "batch") => {
             note("error: a batch cannot run a batch");
             exit::USAGE
         }
-        Ok(mut inner) => {
-            // Guards and promises of the whole run hold for every line of it.
-            inner.globals = outer.globals.clone();
-            run::boxed(engine, &inner, terminal).await
-        }
+        Ok(inner) => run::boxed(engine, &inner, terminal).await,
         Err(ParseFailure::Show(text)) => {
             super::out(&text);
             exit::OK

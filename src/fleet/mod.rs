@@ -22,3 +22,4 @@ mod tests;
 
 pub use hub::{Fleet, FleetOptions, Member};
 pub use learnt::is_last_known;
+pub use slot::EVERYTHING;

@@ -29,6 +29,9 @@ struct Row {
     missed: u8,
 }
 
+/// Among protected identities: all of them. No identity is spelt so.
+pub const EVERYTHING: &str = "*";
+
 /// One context.
 pub(super) struct Slot {
     /// Of the worker that may write here.
@@ -329,7 +332,8 @@ impl Slot {
         if !raw.protected
             && (self.view.protected
                 || (!protected.is_empty()
-                    && (protected.contains(&shown.identity())
+                    && (protected.contains(EVERYTHING)
+                        || protected.contains(&shown.identity())
                         || protected.contains(&shown.id.to_string())
                         || shown
                             .uid

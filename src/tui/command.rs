@@ -1,6 +1,6 @@
 //! Command lines of keys and of `:`, by the same grammar as argv.
 
-use crate::action::grammar::{self, Invocation, ParseFailure};
+use crate::action::grammar::{self, Globals, Invocation, ParseFailure};
 use crate::action::{Row, rows};
 use crate::model::{Error, Result};
 
@@ -135,7 +135,7 @@ pub fn understand(mut words: Vec<String>) -> Result<Command> {
     if !is_verb && !is_ambiguous && FRONT.iter().any(|(name, _)| *name == first) {
         return front(first, words.get(1..).unwrap_or_default());
     }
-    match grammar::parse(&words) {
+    match grammar::parse_line(&words, &Globals::default()) {
         Ok(invocation) if invocation.row.is_none() => {
             Err(Error::invalid("that is no command").remedy("an empty : lists them all"))
         }

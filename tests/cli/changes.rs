@@ -115,3 +115,56 @@ fn a_snapshot_is_never_another_one_than_was_written() {
         assert!(output.err.contains(remedy), "{words:?}: {}", output.err);
     }
 }
+
+#[test]
+fn a_line_of_a_batch_is_never_run_in_another_fleet_than_it_names() {
+    let home = Home::new();
+    let lines = "create a --disk 1M --demo\ncreate b --disk 1M --readonly\ncreate c --disk 1M --config /nope\n\
+        create d --disk 1M --no-discover\ncreate e --disk 1M --headless\n";
+    let output = home.pipe(&["batch", "-"], lines);
+    assert_eq!(output.code, 1, "{}", output.err);
+    for flag in ["demo", "readonly", "config", "no-discover", "headless"] {
+        let said = format!("--{flag} holds for a whole run");
+        assert!(output.err.contains(&said), "{flag}: {}", output.err);
+    }
+    let listed = home.run(&["list", "-o", "name"]);
+    assert_eq!(listed.out, "", "nothing was made");
+    // What the whole run has, a line may say too.
+    let same = home.pipe(&["--headless", "batch", "-"], "list --headless\n");
+    assert_eq!(same.code, 0, "{}", same.err);
+}
+
+#[test]
+fn while_it_is_not_known_what_is_protected_everything_is() {
+    let home = Home::new();
+    let made = home.run(&["create", "web", "--disk", "1M"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let state = home.path().join(".local/state/corral/protect.toml");
+    for text in ["broken [", "", "format = 99\n"] {
+        std::fs::write(&state, text).unwrap();
+        let output = home.run(&["list", "--columns", "name,protected", "--no-headers"]);
+        assert!(output.out.contains("yes"), "{text:?}: {}", output.out);
+        assert!(
+            output.err.contains("protect.toml"),
+            "{text:?}: {}",
+            output.err
+        );
+        let plan = home.run(&["--headless", "restart", "web", "-y"]);
+        assert_eq!(plan.code, 6, "{text:?}: {}", plan.err);
+        assert!(plan.err.contains("--confirm web"), "{text:?}: {}", plan.err);
+        let doctor = home.run(&["doctor"]);
+        assert!(
+            doctor.out.contains("protect.toml"),
+            "{text:?}: {}",
+            doctor.out
+        );
+        assert_eq!(doctor.code, 1);
+    }
+    std::fs::remove_file(&state).unwrap();
+    let output = home.run(&["list", "--columns", "name,protected", "--no-headers"]);
+    assert!(
+        output.out.contains("no") && output.err.contains("1 instance"),
+        "{}",
+        output.out
+    );
+}

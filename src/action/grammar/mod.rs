@@ -95,6 +95,33 @@ impl From<Error> for ParseFailure {
     }
 }
 
+/// Parses a line of a running corral. What holds for the whole run is settled: a line that wants
+/// another fleet, another file or other guards than `outer` is refused, never run in this one.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_line(words: &[String], outer: &Globals) -> Result<Invocation, ParseFailure> {
+    let mut invocation = parse(words)?;
+    let line = &invocation.globals;
+    let differs = [
+        ("headless", line.headless && !outer.headless),
+        ("demo", line.demo.is_some() && line.demo != outer.demo),
+        (
+            "config",
+            line.config.is_some() && line.config != outer.config,
+        ),
+        ("no-discover", line.no_discover && !outer.no_discover),
+        ("readonly", line.readonly && !outer.readonly),
+    ];
+    if let Some((flag, _)) = differs.iter().find(|(_, differs)| *differs) {
+        let message = format!("--{flag} holds for a whole run, not for one line. Nothing was done");
+        let remedy = format!("Start corral with it: corral --{flag} …");
+        return Err(Error::invalid(message).remedy(remedy).into());
+    }
+    invocation.globals = outer.clone();
+    Ok(invocation)
+}
+
 /// Parses words without the leading `corral`.
 pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
     let argv = std::iter::once("corral").chain(words.iter().map(String::as_str));

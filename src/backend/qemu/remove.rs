@@ -65,7 +65,7 @@ pub fn prepare(store: &Store, on: &Instance, request: RemoveRequest) -> Result<P
     }
     let dir = store.dir(&on.name)?;
     let mut sorted = Sorted::default();
-    sorted.disks(store, &definition, request.keep_disks)?;
+    sorted.disks(store, &dir, &definition, request.keep_disks)?;
     sorted.rest(&dir)?;
     let snapshots = Records::load(&dir).unwrap_or_default().snapshots.len();
     if snapshots > 0 && !request.keep_disks {
@@ -113,7 +113,7 @@ struct Sorted {
 }
 
 impl Sorted {
-    fn disks(&mut self, store: &Store, vm: &Definition, keep: bool) -> Result<()> {
+    fn disks(&mut self, store: &Store, dir: &Path, vm: &Definition, keep: bool) -> Result<()> {
         for disk in &vm.disks {
             if fs::symlink_metadata(&disk.path).is_err() {
                 self.notes.push(format!(
@@ -124,7 +124,9 @@ impl Sorted {
                 continue;
             }
             let users = store.users_of(&disk.path, &vm.name)?;
-            let why = if !disk.owned {
+            let why = if !lies_in(&disk.path, dir) {
+                Some("it is not in its folder, so corral did not make it".to_owned())
+            } else if !disk.owned {
                 Some("was not made for it".to_owned())
             } else if !users.is_empty() {
                 let names: Vec<_> = users.iter().map(|name| shown(name)).collect();
@@ -196,6 +198,16 @@ impl Sorted {
         }
         Ok(())
     }
+}
+
+/// A definition is a text that anyone may edit: what it calls its own is believed in its folder only.
+fn lies_in(path: &Path, dir: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    path.file_name().is_some()
+        && path
+            .parent()
+            .and_then(real)
+            .is_some_and(|parent| Some(parent) == real(dir))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -332,6 +344,32 @@ mod tests {
         assert!(base.join("disk0.qcow2").exists() && base.join("mine.txt").exists());
         assert!(base.join(KEPT).exists() && !base.join("efivars.qcow2").exists());
         assert!(op::leftovers(&store).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_disk_that_lies_elsewhere_stays_whatever_the_definition_says() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let dir = store.dir("v").unwrap();
+        let outside = root.path().join("precious.qcow2");
+        for path in [outside.clone(), dir.join("../../../precious.qcow2")] {
+            let mut vm = sample("v", &dir);
+            assert!(vm.disks[0].owned);
+            vm.disks[0].path.clone_from(&path);
+            store.save(&vm).unwrap();
+            fs::write(&outside, "x").unwrap();
+            assert!(path.exists(), "{}", path.display());
+            let mut prepared = prepare(&store, &instance("v", State::Stopped), DELETE).unwrap();
+            assert!(prepared.losses.is_empty(), "{:?}", prepared.losses);
+            assert!(
+                prepared.notes[0].contains("not in its folder"),
+                "{:?}",
+                prepared.notes
+            );
+            let removing: Removing = prepared.take().unwrap();
+            finish(&dir, &removing.goes, &removing.stays).unwrap();
+            assert!(outside.exists());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::super::msg::Effect;
 use super::super::palette;
 use super::{changes, front, keys, questions};
 use crate::action::fleet_api::filter::{Known, complete};
-use crate::action::grammar::{self, ParseFailure};
+use crate::action::grammar::{self, Globals, ParseFailure};
 use crate::model::FieldKind;
 
 /// Lines kept of what was entered.
@@ -285,7 +285,7 @@ fn submit_form(app: &mut App) -> Vec<Effect> {
         form.error = Some(format!("{} is missing", form.entries[at].name));
         return Vec::new();
     }
-    match grammar::parse(&form.words()) {
+    match grammar::parse_line(&form.words(), &Globals::default()) {
         Ok(invocation) => {
             let planning = super::super::app::Planning {
                 request: 0,
