@@ -13,6 +13,7 @@ pub mod planner;
 pub mod protect;
 pub mod questions;
 pub mod reload;
+pub mod render;
 pub mod request;
 pub mod row;
 pub mod rows;

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use jiff::Timestamp;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use super::render;
+use crate::action::render;
 use crate::model::{Consent, Error, Gate, Plan, Result, SecretText, shown};
 
 /// What came of a question.

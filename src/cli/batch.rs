@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Terminal, exit, note, render, run};
+use super::{Terminal, exit, note, run};
 use crate::action::Engine;
 use crate::action::grammar::{self, Invocation, ParseFailure};
+use crate::action::render;
 use crate::model::{Error, Result, shown};
 
 pub(super) async fn batch(

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::progress::Progress;
-use super::render::{self, Format, View};
 use super::signals::{Interrupts, Signal};
 use super::{Terminal, ask, exit, note, out};
 use crate::action::grammar::Invocation;
+use crate::action::render::{self, Format, View};
 use crate::action::{Engine, TaskHandle, guard};
 use crate::model::{Body, Consent, Data, Gate, Plan, Result, TargetState, Task};
 

@@ -1,7 +1,8 @@
 //! What needs no fleet, no configuration and no network: help, completion, man page, usage errors.
 
-use super::{complete, docs, exit, note, out, render};
+use super::{complete, docs, exit, note, out};
 use crate::action::grammar::{self, Invocation, ParseFailure};
+use crate::action::render;
 use crate::model::{Dirs, Error};
 
 /// Whether anything is left to do.

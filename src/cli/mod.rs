@@ -9,7 +9,6 @@ mod early;
 pub mod exit;
 pub mod logs;
 mod progress;
-pub mod render;
 mod run;
 pub mod schema;
 mod signals;

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use super::render::json;
 use super::{Terminal, note};
+use crate::action::render::json;
 use crate::model::{TargetState, Task, TaskEvent, TaskTarget, age, shown};
 
 /// Shows one task.
@@ -39,7 +39,7 @@ impl Progress {
         } else if let Some(width) = self.line
             && !task.state.is_final()
         {
-            let text = super::render::cut(&line(task), width.saturating_sub(1));
+            let text = crate::action::render::cut(&line(task), width.saturating_sub(1));
             let mut stderr = std::io::stderr().lock();
             let _ = write!(stderr, "\r\x1b[K{text}");
             let _ = stderr.flush();

@@ -7,10 +7,10 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use tokio::io::AsyncWriteExt as _;
 
-use super::render::{self, Format, View};
 use super::signals::{Interrupts, Signal};
 use super::{Terminal, batch, change, exit, note, out};
 use crate::action::grammar::Invocation;
+use crate::action::render::{self, Format, View};
 use crate::action::{Engine, Run, reload};
 use crate::model::{Body, Data, Error, Result, Scope};
 

@@ -1,6 +1,9 @@
 //! Answers of questions asked on the command line, as lines.
 
-use crate::model::{Body, Data, Error};
+use super::app::App;
+use crate::action::Output;
+use crate::action::render::{self, Format, View};
+use crate::model::{Data, Error};
 
 /// An error in a line.
 pub fn error_line(error: &Error) -> String {
@@ -10,44 +13,38 @@ pub fn error_line(error: &Error) -> String {
     }
 }
 
-/// An answer, line by line: what is its own text as it is, all else as JSON.
-pub fn lines(data: &Data) -> Vec<String> {
-    let mut lines: Vec<String> = match &data.body {
-        Body::Text(text) => text.lines().map(str::to_owned).collect(),
-        Body::Events(events) => events
-            .iter()
-            .map(|event| {
-                let whom = event
-                    .instance
-                    .as_ref()
-                    .map_or_else(|| event.context.clone(), ToString::to_string);
-                format!("{:.0} {whom}: {} {}", event.at, event.kind, event.message)
-            })
-            .collect(),
-        Body::Waits(waits) => waits
-            .iter()
-            .map(|wait| {
-                let word = if wait.reached { "is" } else { "is not" };
-                format!(
-                    "{} {word} {} after {:.0} s",
-                    wait.id, wait.wanted, wait.seconds
-                )
-            })
-            .collect(),
-        _ => serde_json::to_string_pretty(data)
-            .unwrap_or_default()
-            .lines()
-            .map(str::to_owned)
-            .collect(),
+/// An answer, line by line, in the form it was asked for: what a shell would print.
+pub fn lines(app: &App, mut data: Data, output: &Output, more: bool) -> Vec<String> {
+    let kinds = |name: &str| app.fleet.context(name).map(|c| c.kind.to_string());
+    let printed = Format::read(output.format.as_deref()).and_then(|format| {
+        let view = View {
+            format,
+            output: Output {
+                // Of what goes on one heading is enough.
+                no_headers: output.no_headers || (more && !app.answer.lines.is_empty()),
+                ..output.clone()
+            },
+            width: Some(usize::from(app.setup.size.0.saturating_sub(4))),
+            colour: false,
+            stream: more,
+        };
+        let text = view.data(&mut data, &kinds, app.now)?;
+        Ok((text, render::notes(&data, &view)))
+    });
+    let (text, notes) = match printed {
+        Ok(printed) => printed,
+        Err(error) => return vec![error_line(&error)],
     };
-    lines.extend(data.errors.iter().map(error_line));
-    lines.extend(data.warnings.iter().map(|w| format!("warning: {w}")));
-    if lines.is_empty() {
-        lines.push(if data.complete {
-            "nothing (the answer is complete)".to_owned()
-        } else {
-            "nothing (the answer is not complete)".to_owned()
-        });
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    if !more {
+        lines.extend(notes);
+        if lines.is_empty() {
+            lines.push(if data.complete {
+                "nothing (the answer is complete)".to_owned()
+            } else {
+                "nothing (the answer is not complete)".to_owned()
+            });
+        }
     }
     lines
 }

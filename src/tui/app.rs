@@ -16,8 +16,8 @@ use super::keymap::Keymap;
 use super::msg::At;
 use super::question::Question;
 use super::theme::{Depth, Role, Theme};
-use crate::action::RunOptions;
 use crate::action::ui_state::UiState;
+use crate::action::{Output, RunOptions};
 use crate::model::{
     Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Support, Task,
 };
@@ -185,6 +185,8 @@ pub struct Answer {
     pub lines: Vec<String>,
     /// More may come, under this number.
     pub follows: Option<u64>,
+    /// How it is wanted.
+    pub output: Output,
 }
 
 /// Lines kept of an answer that goes on: what a person scrolls back through.
@@ -388,8 +390,8 @@ pub struct App {
     pub matrix: Loaded<Box<Data>>,
     /// The last question's answer.
     pub answer: Answer,
-    /// Questions of the command line that are open: number and text.
-    pub asked: Vec<(u64, String)>,
+    /// Questions of the command line that are open: number, text, and how the answer is wanted.
+    pub asked: Vec<(u64, String, Output)>,
     /// Lines entered before.
     pub entered: Vec<String>,
     /// Ctrl-C was pressed at this moment.

@@ -158,3 +158,31 @@ async fn a_message_is_told_whole_on_the_smallest_usual_screen() {
         bench.press("Ctrl-C Esc").await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_in_the_form_that_a_shell_prints() {
+    let mut bench = Bench::new().await;
+    bench.command("list --filter state:paused").await;
+    let screen = bench.screen();
+    assert!(
+        screen.contains("NAME") && screen.contains("citrix"),
+        "{screen}"
+    );
+    assert!(!screen.contains("\"schema\""), "{screen}");
+    bench.command("list -o json --filter name:citrix-01").await;
+    assert!(
+        bench.screen().contains("\"schema\": \"corral/1\""),
+        "{}",
+        bench.screen()
+    );
+    bench.command("snapshot list hv1/db").await;
+    assert!(bench.screen().contains("CONSISTENCY"), "{}", bench.screen());
+    bench.command("info local/web").await;
+    let screen = bench.screen();
+    assert!(
+        screen.contains("[Summary]") && !screen.contains("info local/web …"),
+        "{screen}"
+    );
+    bench.command("info local/web -o json").await;
+    assert!(bench.screen().contains("\"schema\""), "{}", bench.screen());
+}

@@ -28,7 +28,7 @@ pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Ve
                 },
             )
         }
-        Run::Read(_) => super::front::question(app, invocation.action, line),
+        Run::Read(_) => super::front::question(app, invocation, line),
         Run::Follow(_) => {
             let request = app.number();
             super::front::show(app, super::super::app::Pane::Answer);
@@ -36,6 +36,7 @@ pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Ve
                 title: line.to_owned(),
                 lines: Vec::new(),
                 follows: Some(request),
+                output: invocation.output,
             };
             vec![Effect::Unfollow, Effect::Follow(request, invocation.action)]
         }

@@ -170,6 +170,7 @@ pub(super) fn line(app: &mut App, text: &str) -> Vec<Effect> {
                 title: line,
                 lines: help.lines().map(str::to_owned).collect(),
                 follows: None,
+                ..Default::default()
             };
             Vec::new()
         }

@@ -5,6 +5,7 @@ use super::super::app::{ANSWER_LINES, App, Overlay, Pane};
 use super::super::msg::{Effect, Reply};
 use super::super::theme::Role;
 use super::{changes, front};
+use crate::action::Output;
 use crate::model::{Body, Data, Error, TargetState, Task, TaskState};
 
 pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
@@ -85,28 +86,32 @@ fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Ef
     }
     if app.answer.follows == asked {
         match result {
-            Ok(data) => app.answer.lines.extend(answer::lines(&data)),
+            Ok(data) => {
+                let lines = answer::lines(app, *data, &app.answer.output, true);
+                app.answer.lines.extend(lines);
+            }
             Err(error) => app.answer.lines.push(answer::error_line(&error)),
         }
         let extra = app.answer.lines.len().saturating_sub(ANSWER_LINES);
         app.answer.lines.drain(..extra);
         return Vec::new();
     }
-    if let Some(n) = app.asked.iter().position(|(number, _)| *number == request) {
-        let (_, line) = app.asked.remove(n);
+    if let Some(n) = app.asked.iter().position(|(number, ..)| *number == request) {
+        let (_, line, output) = app.asked.remove(n);
         match result {
-            Ok(data) => answered(app, line, &data),
+            Ok(data) => answered(app, line, *data, &output),
             Err(error) => app.complain(&error),
         }
     }
     Vec::new()
 }
 
-fn answered(app: &mut App, line: String, data: &Data) {
+fn answered(app: &mut App, line: String, data: Data, output: &Output) {
     app.notice = None;
     app.answer.title = line;
-    app.answer.lines = answer::lines(data);
-    if let Body::Details(_) = data.body
+    if let Body::Details(all) = &data.body
+        && all.len() == 1
+        && *output == Output::default()
         && let Some(detail) = changes::first_detail(&data.body)
         && app.inventory.go_to(&detail.instance.id)
     {
@@ -114,6 +119,8 @@ fn answered(app: &mut App, line: String, data: &Data) {
         app.detail.open = true;
         return;
     }
+    app.answer.lines = answer::lines(app, data, output, false);
+    app.cursors.remove(&Pane::Answer);
     front::show(app, Pane::Answer);
 }
 

@@ -1,7 +1,8 @@
 //! Which pane is on the screen, and the ways between them.
 
 use super::rows::{derive, set_filter};
-use crate::model::{Action, Error, InstanceId};
+use crate::action::{Invocation, Output};
+use crate::model::{Action, Error, InstanceId, Scope};
 use crate::tui::app::{App, Focus, Overlay, Pane, Tab};
 use crate::tui::dialog::QuitDialog;
 use crate::tui::msg::Effect;
@@ -66,9 +67,16 @@ pub(super) fn reload(app: &mut App, again: bool) -> Vec<Effect> {
 }
 
 /// A question of the command line: the pane that answers it, or a new answer.
-pub(in crate::tui::update) fn question(app: &mut App, action: Action, line: &str) -> Vec<Effect> {
-    let plain =
-        action.targets.is_empty() && action.args.0.is_empty() && action.scope.filter.is_none();
+pub(in crate::tui::update) fn question(
+    app: &mut App,
+    invocation: Invocation,
+    line: &str,
+) -> Vec<Effect> {
+    let (action, output) = (invocation.action, invocation.output);
+    let plain = action.targets.is_empty()
+        && action.args.0.is_empty()
+        && action.scope == Scope::default()
+        && output == Output::default();
     let pane = match action.verb.as_str() {
         "list" if plain => Some("inventory"),
         "tasks list" if plain => Some("tasks"),
@@ -82,7 +90,7 @@ pub(in crate::tui::update) fn question(app: &mut App, action: Action, line: &str
         return go(app, pane);
     }
     let number = app.number();
-    app.asked.push((number, line.to_owned()));
+    app.asked.push((number, line.to_owned(), output));
     app.say(format!("{line} …"));
     vec![Effect::Read(number, action)]
 }
