@@ -299,6 +299,13 @@ fn same(shown: &Plan, now: &Plan) -> Result<()> {
         if before.uid.is_some() && before.uid != target.uid {
             return changed(format!("another machine has taken the ID {}", target.id));
         }
+        // What forbids it now says more than that something changed.
+        if let (true, Some(refusal)) = (before.refusals.is_empty(), target.refusals.first()) {
+            let message = format!("{}: {}. Nothing was done", target.id, refusal.message);
+            let mut error = Error::conflict(message).in_context(target.id.context());
+            error.remedy.clone_from(&refusal.remedy);
+            return Err(error);
+        }
         if before.refusals != target.refusals
             || before.token != target.token
             || before.steps != target.steps

@@ -98,8 +98,7 @@ fn refuse_whole(engine: &Engine, plan: &Plan, options: &RunOptions) -> Result<()
     if let [only] = plan.targets.as_slice()
         && let Some(refusal) = only.refusals.first()
     {
-        let mut error = Error::refused(refusal.message.clone()).in_context(only.id.context());
-        error.remedy.clone_from(&refusal.remedy);
+        let error = refusal.error().in_context(only.id.context());
         return Err(error);
     }
     if plan.runnable().next().is_none() {
@@ -142,9 +141,7 @@ fn new_task(plan: &Plan) -> Task {
                 state: match t.refusals.first() {
                     None => TargetState::Queued,
                     Some(refusal) => {
-                        let mut error = Error::refused(refusal.message.clone());
-                        error.remedy.clone_from(&refusal.remedy);
-                        TargetState::Failed(error.in_context(t.id.context()))
+                        TargetState::Failed(refusal.error().in_context(t.id.context()))
                     }
                 },
                 step: None,

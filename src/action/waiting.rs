@@ -43,6 +43,23 @@ impl FromStr for Wanted {
     }
 }
 
+impl Wanted {
+    /// As `--for` takes it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::State(state) => state.as_str(),
+            Self::Address => "address",
+            Self::Agent => "agent",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// What to try when this was not enough.
+fn longer(limit: Duration) -> Duration {
+    Duration::from_secs(1800).max(limit * 2)
+}
+
 impl fmt::Display for Wanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -111,7 +128,11 @@ pub async fn until(
                 "{id} is not {wanted} after {}{now}",
                 print_duration(limit)
             ))
-            .remedy(format!("Wait longer: corral wait {id} --timeout 30m")));
+            .remedy(format!(
+                "Wait longer: corral wait {id} --for {} --timeout {}",
+                wanted.word(),
+                print_duration(longer(limit))
+            )));
         }
         tokio::select! {
             () = cancel.cancelled() => return Err(Error::refused("cancelled")),

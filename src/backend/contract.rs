@@ -401,6 +401,13 @@ impl Prepared {
         prepared
     }
 
+    /// Cannot be done, and an error says why.
+    pub fn failed(token: impl Into<String>, error: &Error) -> Self {
+        let mut prepared = Self::new(token, Vec::new());
+        prepared.refusals.push(Refusal::from(error));
+        prepared
+    }
+
     /// Carries what `run` needs.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, payload: T) -> Self {

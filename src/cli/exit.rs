@@ -12,6 +12,8 @@ pub const USAGE: u8 = 2;
 pub const PARTIAL: u8 = 3;
 /// A change timed out; it may still finish.
 pub const TIMED_OUT: u8 = 4;
+/// Not found, ambiguous, or nothing matches.
+pub const MISSING: u8 = 5;
 /// Refused or unsupported.
 pub const REFUSED: u8 = 6;
 /// Ctrl-C.
@@ -53,7 +55,12 @@ pub fn of_plan(plan: &Plan) -> u8 {
             PARTIAL
         }
     } else if plan.runnable().next().is_none() {
-        REFUSED
+        let mut all = plan.refused().flat_map(|target| &target.refusals);
+        if all.all(|refusal| refusal.kind == ErrorKind::NotFound) {
+            MISSING
+        } else {
+            REFUSED
+        }
     } else {
         PARTIAL
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::action::Action;
 use super::detail::Consistency;
-use super::error::Error;
+use super::error::{Error, ErrorKind};
 use super::id::InstanceId;
 use super::instance::State;
 use super::kind::Kind;
@@ -67,25 +67,46 @@ impl Step {
 /// Why a target is not changed, and what would help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
+    /// `refused`, unless it is something else: what it needs is not there, say.
+    #[serde(default = "refused")]
+    pub kind: ErrorKind,
     /// Why.
     pub message: String,
     /// What would help.
     pub remedy: Option<String>,
 }
 
+fn refused() -> ErrorKind {
+    ErrorKind::Refused
+}
+
 impl Refusal {
     /// A refusal.
     pub fn new(message: impl Into<String>, remedy: Option<String>) -> Self {
         Self {
+            kind: refused(),
             message: message.into(),
             remedy,
         }
+    }
+
+    /// As the error of a change that is not begun. Only what is not there is told apart: everything
+    /// else is refused, whatever made it so.
+    pub fn error(&self) -> Error {
+        let kind = match self.kind {
+            ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => refused(),
+        };
+        let mut error = Error::new(kind, self.message.clone());
+        error.remedy.clone_from(&self.remedy);
+        error
     }
 }
 
 impl From<&Error> for Refusal {
     fn from(error: &Error) -> Self {
         Self {
+            kind: error.kind,
             message: error.message.clone(),
             remedy: error.remedy.clone(),
         }

@@ -168,3 +168,48 @@ fn while_it_is_not_known_what_is_protected_everything_is() {
         output.out
     );
 }
+
+#[test]
+fn a_plan_asks_only_for_what_is_missing() {
+    let home = Home::new();
+    for (words, needs) in [
+        // One named target is the yes, and what is already so needs none.
+        (&["stop", "local/web"][..], None),
+        (&["stop", "local/win11"], None),
+        (
+            &["stop", "--filter", "context:pve state:running"],
+            Some("Needs: "),
+        ),
+        (&["delete", "local/win11"], Some("Needs: --confirm win11")),
+    ] {
+        let output = home.demo(&[words, &["--dry-run"]].concat());
+        match needs {
+            None => assert!(!output.out.contains("Needs"), "{words:?}: {}", output.out),
+            Some(needs) => assert!(output.out.contains(needs), "{words:?}: {}", output.out),
+        }
+    }
+    home.run(&["create", "web", "--disk", "1M"]);
+    let plan = home.run(&["restart", "web", "--dry-run"]);
+    assert!(
+        plan.out.contains("it is only started"),
+        "{} {}",
+        plan.out,
+        plan.err
+    );
+    assert!(!plan.out.contains("shut down"), "{}", plan.out);
+}
+
+#[test]
+fn what_is_not_there_is_five() {
+    let home = Home::new();
+    home.run(&["create", "web", "--disk", "1M"]);
+    for words in [
+        &["snapshot", "restore", "web@nope", "--confirm", "web"][..],
+        &["create", "a", "--image", "/nope/x.qcow2"],
+    ] {
+        for extra in [&[][..], &["--dry-run"]] {
+            let output = home.run(&[words, extra].concat());
+            assert_eq!(output.code, 5, "{words:?} {extra:?}: {}", output.err);
+        }
+    }
+}

@@ -167,3 +167,20 @@ fn broken_configuration_is_named_and_the_rest_works() {
     assert!(output.err.contains("config.toml:1:1"), "{}", output.err);
     assert!(output.err.contains("discover"), "{}", output.err);
 }
+
+#[test]
+fn a_wait_in_vain_says_a_line_that_waits_longer() {
+    let home = Home::new();
+    home.run(&["create", "web", "--disk", "1M"]);
+    let output = home.run(&["wait", "web", "--for", "running", "--timeout", "1s"]);
+    assert_eq!(output.code, 4, "{}", output.err);
+    let line = output
+        .err
+        .split("Wait longer: corral ")
+        .nth(1)
+        .unwrap()
+        .trim();
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    assert_eq!(line, "wait local/web --for running --timeout 30m");
+    assert!(corral::action::grammar::parse(&words).is_ok(), "{line}");
+}

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::listing::seconds_between;
 use super::style::{Role, of_state};
+use crate::action::guard;
 use crate::model::{Gate, Plan, TargetPlan, age, shown};
 
 /// Targets shown one by one; more are counted.
@@ -52,6 +53,8 @@ pub(crate) fn text(plan: &Plan, now: Timestamp, colour: bool) -> String {
         ));
     }
     match &plan.gate {
+        // Naming one target is the yes; what changes nothing asks for none.
+        _ if plan.changing().next().is_none() || guard::implied_consent(plan).yes => {}
         Gate::Free => {}
         Gate::Confirm => out.push_str("Needs: yes (-y)\n"),
         Gate::Type { text } => {

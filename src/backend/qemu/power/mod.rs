@@ -61,9 +61,12 @@ impl Changes<PowerRequest> for Power {
                 } else {
                     let mut plan = cold_plan(ctx, &seen).await?;
                     if !plan.unchanged && plan.refusals.is_empty() {
-                        plan.notes.push(
-                            "no guest agent answers: the guest is shut down and started".to_owned(),
-                        );
+                        let note = if seen.live.is_active() {
+                            "no guest agent answers: the guest is shut down and started"
+                        } else {
+                            "it does not run: it is only started"
+                        };
+                        plan.notes.push(note.to_owned());
                     }
                     plan
                 }

@@ -9,7 +9,7 @@ use super::inside::{self, Inside, Node};
 use super::name_fault;
 use super::record::Records;
 use crate::backend::contract::Prepared;
-use crate::model::{Instance, Refusal, Result, Step, shown};
+use crate::model::{Error, Instance, Refusal, Result, Step, shown};
 
 /// A VM as a plan sees it.
 pub(super) struct Plan<'a> {
@@ -158,10 +158,10 @@ impl Plan<'_> {
         let id = &self.on.id;
         let having = self.having(name);
         if having == 0 {
-            return refuse(
-                format!("{id} has no snapshot called \"{}\"", shown(name)),
-                Some(format!("List them: corral snapshot list {id}")),
-            );
+            let error =
+                Error::not_found(format!("{id} has no snapshot called \"{}\"", shown(name)));
+            let error = error.remedy(format!("List them: corral snapshot list {id}"));
+            return Ok((Prepared::failed("", &error), memory));
         }
         if having < self.nodes.len() {
             let lacks: Vec<&str> = self
