@@ -21,6 +21,7 @@ mod runner;
 pub mod secrets;
 pub mod session;
 pub mod task;
+pub mod task_files;
 pub mod ui_state;
 pub mod waiting;
 

@@ -9,15 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::leftovers::{self, Leftovers, is_held};
+use super::leftovers::{self, Leftovers};
+use super::task_files::{KEEP, TaskFiles};
 use crate::link::files::write_atomically;
 use crate::model::{Error, Result, TargetState, Task, TaskState};
 
 /// An interruption that nobody looked after for so long is history.
 const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
-
-/// Tasks kept in memory and as files once they have ended.
-const KEEP: usize = 200;
 
 /// A task that was submitted.
 #[derive(Clone)]
@@ -50,6 +48,7 @@ struct Entry {
 /// Every task of this process.
 pub struct TaskBoard {
     dir: Option<PathBuf>,
+    files: Option<Mutex<TaskFiles>>,
     entries: Mutex<HashMap<String, Entry>>,
     order: Mutex<Vec<String>>,
     published: watch::Sender<Arc<Vec<Task>>>,
@@ -60,8 +59,10 @@ pub struct TaskBoard {
 impl TaskBoard {
     /// An empty board; files go below `state`.
     pub fn open(state: Option<PathBuf>) -> Self {
+        let dir = state.map(|dir| dir.join("tasks"));
         Self {
-            dir: state.map(|dir| dir.join("tasks")),
+            files: dir.clone().map(TaskFiles::new).map(Mutex::new),
+            dir,
             entries: Mutex::new(HashMap::new()),
             order: Mutex::new(Vec::new()),
             published: watch::channel(Arc::new(Vec::new())).0,
@@ -88,7 +89,6 @@ impl TaskBoard {
     pub fn add(&self, task: Task, cancel: CancellationToken) -> TaskHandle {
         let lock = self.dir.as_ref().and_then(|dir| hold(dir, &task.id));
         let (sender, receiver) = watch::channel(task.clone());
-        self.save(&task);
         let handle = TaskHandle {
             id: task.id.clone(),
             task: receiver,
@@ -102,6 +102,8 @@ impl TaskBoard {
                 lock,
             },
         );
+        // It is known as ours before there is a file that could be taken for another's.
+        self.save(&task);
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         order.push(task.id);
         if order.len() > KEEP {
@@ -196,15 +198,23 @@ impl TaskBoard {
     /// Every task known: this process's and the files of all others, oldest first.
     pub fn all(&self) -> Vec<Task> {
         let mut tasks: Vec<Task> = self.published.borrow().as_ref().clone();
-        if let Some(dir) = &self.dir {
-            for task in read_all(dir) {
-                if tasks.iter().all(|known| known.id != task.id) {
-                    tasks.push(task);
-                }
-            }
-        }
+        tasks.extend(self.others());
         tasks.sort_by(|a, b| a.id.cmp(&b.id));
         tasks
+    }
+
+    /// Tasks of other corral processes, oldest first.
+    pub fn others(&self) -> Vec<Task> {
+        let Some(files) = &self.files else {
+            return Vec::new();
+        };
+        let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+        let tasks = files.read();
+        let own = entries(&self.entries);
+        tasks
+            .filter(|t| !own.contains_key(&t.id))
+            .cloned()
+            .collect()
     }
 
     /// Tasks that were interrupted since then (`None`: within a week; earlier is history), and those
@@ -306,36 +316,4 @@ fn hold(dir: &Path, id: &str) -> Option<File> {
         .ok()?;
     file.try_lock().ok()?;
     Some(file)
-}
-
-/// Task files of a folder. One whose process is gone without an end is `interrupted`.
-fn read_all(dir: &Path) -> Vec<Task> {
-    let Ok(read) = std::fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = read
-        .filter_map(std::result::Result::ok)
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "json"))
-        .collect();
-    files.sort();
-    let surplus = files.len().saturating_sub(KEEP);
-    let mut tasks = Vec::new();
-    for (n, path) in files.into_iter().enumerate() {
-        let Some(mut task) = std::fs::read(&path)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice::<Task>(&bytes).ok())
-        else {
-            continue;
-        };
-        if n < surplus && task.state.is_final() {
-            let _ = std::fs::remove_file(&path);
-            continue;
-        }
-        if !task.state.is_final() && !is_held(&path.with_extension("lock")) {
-            task.state = TaskState::Interrupted;
-        }
-        tasks.push(task);
-    }
-    tasks
 }

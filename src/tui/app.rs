@@ -350,8 +350,10 @@ pub struct App {
     pub pending: Arc<HashMap<InstanceId, String>>,
     /// What was asked for and is not a task yet.
     pub submitting: Vec<Submitting>,
-    /// corral's tasks.
+    /// Tasks of this corral.
     pub tasks: Arc<Vec<Task>>,
+    /// Those of other corral processes of this user.
+    pub other_tasks: Arc<Vec<Task>>,
     /// The inventory.
     pub inventory: Inventory,
     /// The detail pane.
@@ -420,6 +422,7 @@ impl App {
             pending: Arc::default(),
             submitting: Vec::new(),
             tasks: Arc::default(),
+            other_tasks: Arc::default(),
             inventory,
             detail: DetailPane {
                 open: setup.kept.detail.unwrap_or(false),
@@ -513,7 +516,14 @@ impl App {
         (*of == row.identity()).then_some(detail)
     }
 
-    /// Tasks that have not ended.
+    /// Tasks of every corral, the newest first.
+    pub fn all_tasks(&self) -> Vec<&Task> {
+        let mut all: Vec<&Task> = self.tasks.iter().chain(self.other_tasks.iter()).collect();
+        all.sort_by(|a, b| b.id.cmp(&a.id));
+        all
+    }
+
+    /// Tasks of this corral that have not ended: what leaving would have to wait for.
     pub fn running_tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| !task.state.is_final())
     }

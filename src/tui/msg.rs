@@ -31,6 +31,8 @@ pub enum Msg {
     Fleet(Arc<FleetView>, Arc<HashMap<InstanceId, String>>),
     /// corral's tasks as they are now.
     Tasks(Arc<Vec<Task>>),
+    /// Tasks of other corral processes as they are now.
+    OtherTasks(Arc<Vec<Task>>),
     /// An effect's answer, with the number it was asked under.
     Reply(u64, Reply),
     /// Time has passed that something shown depends on.

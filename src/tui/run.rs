@@ -20,7 +20,7 @@ use super::msg::{At, Effect, Msg};
 use super::terminal::Terminal;
 use super::{update, view};
 use crate::action::questions::{Asked, Questions};
-use crate::action::{Engine, contexts, reload};
+use crate::action::{Engine, contexts, reload, task_files};
 use crate::model::{Error, FleetView, InstanceId, Result};
 
 /// At most 60 frames a second.
@@ -117,6 +117,15 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
         while let Some(new) = changes.next().await {
             let told = Msg::Config(new.readonly, new.fault);
             if news.send(told).await.is_err() {
+                break;
+            }
+        }
+    });
+    let news = sender.clone();
+    let mut others = task_files::follow_others(Arc::clone(&engine));
+    tokio::spawn(async move {
+        while let Some(tasks) = others.next().await {
+            if news.send(Msg::OtherTasks(tasks)).await.is_err() {
                 break;
             }
         }

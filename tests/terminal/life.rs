@@ -76,5 +76,5 @@ fn typed_ahead_keys_confirm_nothing() {
     pane.keys("Enter");
     pane.wait_for("nothing was done");
     pane.text("gt");
-    pane.wait_for("No task of this corral yet");
+    pane.wait_for("No task yet");
 }

@@ -111,6 +111,8 @@ impl Bench {
         self.msg(Msg::Fleet(view, pending)).await;
         let tasks = self.engine.tasks().borrow().clone();
         self.msg(Msg::Tasks(tasks)).await;
+        let others = self.engine.board().others();
+        self.msg(Msg::OtherTasks(Arc::new(others))).await;
     }
 
     /// A message, with all that comes of it.

@@ -12,6 +12,7 @@ mod kept;
 mod keys;
 mod live;
 mod marks;
+mod others;
 mod parity;
 mod questions;
 mod replies;

@@ -17,16 +17,14 @@ fn task_role(state: TaskState) -> Role {
 
 pub(super) fn tasks(app: &App) -> Listing {
     let rows = app
-        .tasks
-        .iter()
-        .rev()
+        .all_tasks()
+        .into_iter()
         .map(|task| task_row(app, task))
         .collect();
     Listing {
         columns: vec!["STATE", "TASK", "DONE", "BEGAN", "COMMAND"],
         rows,
-        empty: "No task of this corral yet. Every change becomes one; g y shows those of before."
-            .to_owned(),
+        empty: "No task yet. Every change becomes one; g y shows those of before.".to_owned(),
         note: None,
     }
 }
@@ -43,6 +41,10 @@ fn task_row(app: &App, task: &Task) -> ListRow {
     }
     let mut more = Vec::new();
     more.push((format!("= {}", task.command), Role::Accent));
+    if !task.state.is_final() && app.other_tasks.iter().any(|other| other.id == task.id) {
+        let text = format!("of another corral, process {}", task.pid);
+        more.push((text, Role::Muted));
+    }
     // What failed stands first: it is what one opens a task for.
     let failed = |t: &&TaskTarget| matches!(t.state, TargetState::Failed(_));
     let (bad, others): (Vec<_>, Vec<_>) = task.targets.iter().partition(failed);

@@ -33,6 +33,10 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
         Msg::Input(input) => self::input(app, input),
         Msg::Fleet(fleet, pending) => self::fleet(app, fleet, pending),
         Msg::Tasks(tasks) => self::tasks(app, tasks),
+        Msg::OtherTasks(tasks) => {
+            app.other_tasks = tasks;
+            Vec::new()
+        }
         Msg::Reply(request, reply) => replies::reply(app, request, reply),
         Msg::Tick => Vec::new(),
         Msg::Drawn => {

@@ -111,7 +111,8 @@ fn right_side(app: &App) -> Vec<(String, Role)> {
     if problems > 0 {
         out.push((format!(" !{problems}"), Role::Warn));
     }
-    let running = app.running_tasks().count();
+    let others = app.other_tasks.iter().filter(|t| !t.state.is_final());
+    let running = app.running_tasks().chain(others).count();
     if running > 0 {
         let word = if running == 1 { "task" } else { "tasks" };
         out.push((format!(" {running} {word}"), Role::Busy));
