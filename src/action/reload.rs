@@ -185,7 +185,11 @@ impl Engine {
             .iter()
             .find(|problem| !problem.warning && !before.problems.contains(problem))
             .map(|problem| format!("{}: {}", problem.place(), problem.message));
-        if let Some(why) = fresh.unusable {
+        // A file that goes away takes no guard with it.
+        let gone = (before.present && !fresh.present)
+            .then(|| format!("{}: it went away", shown(&fresh.path.display().to_string())));
+        let told = gone.clone().or(fault.clone());
+        if let Some(why) = gone.or_else(|| fresh.unusable.clone()) {
             let readonly = readonly.or_else(|| self.readonly());
             let is_readonly = readonly.is_some();
             let kept = Loaded {
@@ -201,7 +205,7 @@ impl Engine {
             return Reloaded {
                 contexts_changed: false,
                 readonly: is_readonly,
-                fault: fault.map(|_| format!("{why}; {holds}")),
+                fault: told.map(|_| format!("{why}; {holds}")),
             };
         }
         let before = self.fleet().members();

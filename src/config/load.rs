@@ -45,6 +45,8 @@ pub struct Loaded {
     pub problems: Vec<ConfigProblem>,
     /// The file, there or not.
     pub path: PathBuf,
+    /// It is there.
+    pub present: bool,
     /// Each setting with its source.
     pub rows: Vec<SettingRow>,
 }
@@ -97,14 +99,18 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     let mut dropped = Vec::new();
     let mut default_at = None;
     let mut unusable = None;
-    match file::read(&path) {
-        Content::Missing => {
-            if input.file.is_some() || input.env.contains_key("CORRAL_CONFIG") {
-                let mut missing = problem(&path, (0, 1), "there is no such file".to_owned());
-                missing.warning = true;
-                problems.push(missing);
-            }
+    let named = input.file.is_some() || input.env.contains_key("CORRAL_CONFIG");
+    let content = match file::read(&path) {
+        // Whoever names a file means what it says, its guards too.
+        Content::Missing if named => {
+            let why = "there is no such file; an empty one will do".to_owned();
+            Content::Unusable(problem(&path, (0, 1), why))
         }
+        content => content,
+    };
+    let present = !matches!(content, Content::Missing);
+    match content {
+        Content::Missing => {}
         Content::Unusable(mut why) => {
             unusable = Some(format!("{}: {}", why.place(), why.message));
             why.message.push_str(
@@ -180,6 +186,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
         unusable,
         problems,
         path,
+        present,
         rows,
     }
 }

@@ -251,3 +251,18 @@ async fn a_secret_command_that_failed_is_not_run_again_until_somebody_asks() {
     corral.engine.fleet().settle(&Scope::default()).await;
     assert_eq!(runs(), asked);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_goes_away_takes_no_guard_with_it() {
+    let corral = Running::new(&context("one", "protected = true"));
+    corral
+        .until("one answers", |view| answers(view, "one"))
+        .await;
+    let mut news = reload::follow(Arc::clone(&corral.engine));
+    std::fs::remove_file(&corral.engine.config().path).unwrap();
+    let reloaded = news.next().await.unwrap();
+    let fault = reloaded.fault.unwrap();
+    assert!(fault.contains("it went away"), "{fault}");
+    let view = corral.engine.fleet().view();
+    assert!(view.context("one").unwrap().protected);
+}

@@ -212,4 +212,12 @@ fn what_is_not_there_is_five() {
             assert_eq!(output.code, 5, "{words:?} {extra:?}: {}", output.err);
         }
     }
+
+fn a_named_config_file_that_is_not_there_forbids_changes() {
+    let home = Home::new();
+    let output = home.run(&["create", "a", "--disk", "1M", "--config", "/nope.toml"]);
+    assert_eq!(output.code, 6, "{}", output.err);
+    assert!(output.err.contains("/nope.toml"), "{}", output.err);
+    assert!(output.err.contains("no such file"), "{}", output.err);
+    assert_eq!(home.run(&["list", "-o", "name"]).out, "");
 }
