@@ -212,7 +212,9 @@ fn what_is_not_there_is_five() {
             assert_eq!(output.code, 5, "{words:?} {extra:?}: {}", output.err);
         }
     }
+}
 
+#[test]
 fn a_named_config_file_that_is_not_there_forbids_changes() {
     let home = Home::new();
     let output = home.run(&["create", "a", "--disk", "1M", "--config", "/nope.toml"]);
