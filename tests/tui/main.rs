@@ -14,6 +14,7 @@ mod live;
 mod marks;
 mod others;
 mod parity;
+mod problems;
 mod questions;
 mod replies;
 #[path = "../shared/running.rs"]

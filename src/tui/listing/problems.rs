@@ -1,7 +1,8 @@
 //! All that is wrong.
 
 use super::{ListRow, Listing};
-use crate::model::TaskState;
+use crate::action::fleet_api::filter::has_problem;
+use crate::model::{Instance, TaskState};
 use crate::tui::app::App;
 use crate::tui::glyphs::health_role;
 use crate::tui::theme::Role;
@@ -39,8 +40,7 @@ pub(super) fn problems(app: &App) -> Listing {
         }
     }
     for row in &app.fleet.instances {
-        // Stale rows are their context's problem, said once above.
-        if row.stale || !crate::action::fleet_api::filter::has_problem(row) {
+        if !is_listed(app, row) {
             continue;
         }
         let text = crate::tui::columns::state_text(app, row, 60);
@@ -70,6 +70,16 @@ pub(super) fn problems(app: &App) -> Listing {
     }
 }
 
+/// A problem of its own: stale rows of a context without an answer are that context's, said once.
+fn is_listed(app: &App, row: &Instance) -> bool {
+    has_problem(row)
+        && !(row.stale
+            && app
+                .fleet
+                .context(row.id.context())
+                .is_none_or(|context| !context.health.is_ok()))
+}
+
 /// How many rows the list of problems has, without making them: the header asks at every frame.
 pub fn problem_count(app: &App) -> usize {
     let contexts: usize = app
@@ -86,7 +96,7 @@ pub fn problem_count(app: &App) -> usize {
         .fleet
         .instances
         .iter()
-        .filter(|row| !row.stale && crate::action::fleet_api::filter::has_problem(row))
+        .filter(|row| is_listed(app, row))
         .count();
     let tasks = app
         .tasks
