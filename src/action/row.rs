@@ -124,6 +124,8 @@ pub struct Row {
     pub heavy: bool,
     /// The operations it needs of a backend.
     pub operations: &'static [Operation],
+    /// What `--for` can wait for after it. Empty: it leaves the state as it is.
+    pub leads_to: &'static [&'static str],
     /// How it is carried out.
     pub run: Run,
     /// A flag of the row that selects another shape.
@@ -147,6 +149,7 @@ impl Row {
             danger: false,
             heavy: false,
             operations: &[],
+            leads_to: &[],
             run,
             shapes: &[],
         }

@@ -12,6 +12,7 @@ use super::engine::Engine;
 use super::grammar::RunOptions;
 use super::journal::without_secrets;
 use super::planner::{Job, Planned, Work};
+use super::rows;
 use super::task::TaskHandle;
 use super::waiting::{self, Wanted};
 use crate::backend::contract::{Permit, PermitRequest, TaskCx};
@@ -43,6 +44,15 @@ pub(super) fn submit(
         .as_deref()
         .map(str::parse::<Wanted>)
         .transpose()?;
+    if let (Some(wanted), Some(row)) = (wanted, rows::find(&plan.action.verb))
+        && row.leads_to.is_empty()
+    {
+        for (target, job) in plan.targets.iter().zip(&jobs) {
+            if target.refusals.is_empty() {
+                waiting::within_reach(wanted, &job.instance)?;
+            }
+        }
+    }
     let mut ready = Vec::new();
     for (target, job) in plan.targets.iter().zip(jobs) {
         if target.refusals.is_empty() {

@@ -84,6 +84,30 @@ fn holds(wanted: Wanted, instance: &Instance) -> bool {
     }
 }
 
+/// Whether an instance whose state is left as it is can come to what is wanted.
+///
+/// # Errors
+/// `Refused` where it is at rest in another state: the wait would be in vain.
+pub fn within_reach(wanted: Wanted, instance: &Instance) -> Result<()> {
+    let resting = matches!(
+        instance.state,
+        State::Running | State::Stopped | State::Paused | State::Hibernated
+    );
+    let there = match wanted {
+        Wanted::State(state) => instance.state == state,
+        Wanted::Address | Wanted::Agent => instance.state == State::Running,
+        Wanted::Gone => false,
+    };
+    if there || !resting {
+        return Ok(());
+    }
+    Err(Error::refused(format!(
+        "{} is {} and stays so: it does not become {wanted}. Nothing was done",
+        instance.id, instance.state
+    ))
+    .remedy("Leave --for out"))
+}
+
 /// Waits until it is so; how long that took. Asks the backend once a second, sooner after an event.
 pub async fn until(
     engine: &Arc<Engine>,

@@ -534,3 +534,216 @@ fn convert(from: &Path, format: &str, to: &Path) {
         .status();
     assert!(done.unwrap().success());
 }
+
+/// What `corral` says on standard error, with its exit code. It may not hang.
+fn says(lab: &Lab, words: &[&str]) -> (i32, String) {
+    let mut child = lab
+        .corral(words)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(12);
+    while child.try_wait().unwrap().is_none() {
+        if Instant::now() > until {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("{words:?} hangs");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), text)
+}
+
+fn qemu_img(dir: &Path, line: &str) {
+    let done = std::process::Command::new("qemu-img")
+        .args(line.split(' '))
+        .current_dir(dir)
+        .stdout(std::process::Stdio::null())
+        .status();
+    assert!(done.unwrap().success(), "qemu-img {line}");
+}
+
+#[test]
+fn an_image_that_is_none_is_named_at_once() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let dir = lab.root.path();
+    let fifo = std::process::Command::new("mkfifo")
+        .arg(dir.join("pipe.qcow2"))
+        .status();
+    assert!(fifo.unwrap().success());
+    let _socket = UnixListener::bind(dir.join("socket.qcow2")).unwrap();
+    qemu_img(dir, "create -q -f qcow2 a.qcow2 1M");
+    qemu_img(dir, "create -q -f qcow2 -F qcow2 -b a.qcow2 b.qcow2");
+    qemu_img(dir, "rebase -u -F qcow2 -b b.qcow2 a.qcow2");
+    qemu_img(
+        dir,
+        "create -q -f qcow2 -o data_file=gone.raw data.qcow2 1M",
+    );
+    fs::remove_file(dir.join("gone.raw")).unwrap();
+    qemu_img(dir, "create -q -f qcow2 base.qcow2 1M");
+    qemu_img(dir, "create -q -f qcow2 -F qcow2 -b base.qcow2 mid.qcow2");
+    qemu_img(dir, "create -q -f qcow2 -F qcow2 -b mid.qcow2 top.qcow2");
+    fs::remove_file(dir.join("base.qcow2")).unwrap();
+    std::os::unix::fs::symlink("b.qcow2", dir.join("link.qcow2")).unwrap();
+    for (file, words) in [
+        ("pipe.qcow2", &["is a pipe", "Name a file"][..]),
+        ("socket.qcow2", &["is a socket", "Name a file"]),
+        ("/dev/zero", &["is a device", "Name a file"]),
+        (
+            "a.qcow2",
+            &["have no end", "a.qcow2 on b.qcow2 on a.qcow2", "rebase"],
+        ),
+        ("link.qcow2", &["have no end", "rebase"]),
+        ("data.qcow2", &["keeps its data in", "gone.raw", "is gone"]),
+        (
+            "top.qcow2",
+            &["mid.qcow2 is an overlay of", "base.qcow2, which is gone"],
+        ),
+    ] {
+        let path = dir.join(file);
+        let path = path.to_str().unwrap();
+        for flag in ["--image", "--backing"] {
+            let (code, text) = says(&lab, &["create", "x", flag, path, "--firmware", "bios"]);
+            assert_ne!(code, 0, "{file}");
+            for word in words {
+                assert!(text.contains(word), "{file}: {text}");
+            }
+            assert!(!text.contains("corrupt"), "{file}: {text}");
+        }
+    }
+    let pipe = dir.join("pipe.qcow2");
+    let (_, text) = says(&lab, &["create", "x", "--cdrom", pipe.to_str().unwrap()]);
+    assert!(text.contains("is a pipe"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_gone_is_seen_before_the_start() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let dir = lab.root.path();
+    qemu_img(dir, "create -q -f qcow2 base.qcow2 1M");
+    qemu_img(dir, "create -q -f qcow2 -F qcow2 -b base.qcow2 mid.qcow2");
+    fs::write(dir.join("cd.iso"), vec![0; 65536]).unwrap();
+    let mid = dir.join("mid.qcow2");
+    let mut wanted = request(
+        "web",
+        DiskSource::Backed(mid.to_str().unwrap().to_owned()),
+        Firmware::Bios,
+    );
+    wanted.cdroms = vec![dir.join("cd.iso").to_str().unwrap().to_owned()];
+    lab.make(wanted).await.unwrap();
+    assert_eq!(lab.row("web").await.reason, None);
+    assert!(
+        !checks(&lab)
+            .await
+            .iter()
+            .any(|c| c.id.starts_with("qemu.files."))
+    );
+
+    // The base of the base: only doctor follows the chain.
+    fs::rename(dir.join("base.qcow2"), dir.join("away")).unwrap();
+    let deep = check(&lab, "qemu.files.web").await;
+    assert!(
+        deep.message.contains("base.qcow2, which is gone"),
+        "{deep:?}"
+    );
+    fs::rename(dir.join("away"), dir.join("base.qcow2")).unwrap();
+
+    for (file, what) in [
+        (mid.clone(), "overlay of"),
+        (dir.join("cd.iso"), "cdrom0: its image"),
+    ] {
+        let away = dir.join("away");
+        fs::rename(&file, &away).unwrap();
+        let row = lab.row("web").await;
+        let reason = row.reason.clone().unwrap();
+        assert_eq!(row.state, State::Stopped);
+        let name = file.to_str().unwrap();
+        assert!(reason.contains(what) && reason.contains(name), "{reason}");
+        let found = check(&lab, "qemu.files.web").await;
+        assert!(found.message.contains(name) && found.remedy.is_some());
+        for (family, text) in [
+            (
+                "start",
+                refused(&lab, &Power(lab.ctx.clone()), &row, START).await,
+            ),
+            (
+                "snapshot",
+                refused(
+                    &lab,
+                    &Snapshots(lab.ctx.clone()),
+                    &row,
+                    SnapshotRequest::Create {
+                        name: "s".into(),
+                        memory: false,
+                        note: None,
+                    },
+                )
+                .await,
+            ),
+        ] {
+            assert!(
+                text.contains(name) && !text.contains("qemu-img: "),
+                "{family}: {text}"
+            );
+        }
+        fs::rename(&away, &file).unwrap();
+    }
+    assert_eq!(lab.row("web").await.reason, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_and_cpus_are_those_of_this_qemu() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for (set, words) in [
+        ("machine=pc-q35-99.9", &["pc-q35-99.9", "pc-q35-"][..]),
+        ("machine=pc-i440fx-7.2", &["no q35", "One of: pc-q35-"]),
+        ("cpu-model=bogus", &["no CPU called \"bogus\"", "-cpu help"]),
+        ("cpu-model=qemu65", &["Did you mean qemu64?"]),
+    ] {
+        let (code, text) = says(&lab, &["create", "x", "--firmware", "bios", "--set", set]);
+        assert_ne!(code, 0, "{set}");
+        for word in words {
+            assert!(text.contains(word), "{set}: {text}");
+        }
+    }
+    let mut wanted = request("x", DiskSource::Blank, Firmware::Bios);
+    wanted.set = vec![
+        ("machine".into(), "q35".into()),
+        ("cpu-model".into(), "Nehalem".into()),
+    ];
+    lab.make(wanted).await.unwrap();
+    let vm = lab.ctx.store.load("x").unwrap();
+    assert!(vm.machine.starts_with("pc-q35-"), "{}", vm.machine);
+    assert_eq!(vm.cpu_model, "Nehalem");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_does_not_wait_for_what_it_does_not_bring() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    let words = ["snapshot", "create", "local/web", "--name", "s", "-y"];
+    for wanted in ["agent", "running"] {
+        let (code, text) = says(&lab, &[&words[..], &["--for", wanted]].concat());
+        assert_eq!(code, 6, "{text}");
+        assert!(
+            text.contains("is stopped and stays so") && text.contains("Nothing was done"),
+            "{text}"
+        );
+    }
+    let (code, text) = says(&lab, &[&words[..], &["--for", "stopped"]].concat());
+    assert_eq!(code, 0, "{text}");
+}

@@ -110,3 +110,57 @@ fn man_page_names_every_verb() {
         );
     }
 }
+
+#[test]
+fn what_cannot_come_is_not_waited_for() {
+    let home = Home::new();
+    for (words, remedy) in [
+        (
+            &["create", "x", "--for", "agent", "--dry-run"][..],
+            "--start",
+        ),
+        (&["create", "x", "--start", "--for", "gone"][..], "running"),
+        (&["stop", "local/x", "--for", "agent"][..], "stopped"),
+        (&["start", "local/x", "--for", "paused"][..], "running"),
+        (&["pause", "local/x", "--for", "agent"][..], "paused"),
+        (&["delete", "local/x", "--for", "stopped"][..], "gone"),
+        (
+            &["snapshot", "create", "local/x", "--for", "gone"][..],
+            "--for",
+        ),
+        (
+            &["context", "disable", "local", "--for", "running"][..],
+            "--for",
+        ),
+    ] {
+        let output = home.run(words).plain();
+        assert_eq!(output.code, 2, "{words:?}: {}", output.err);
+        assert!(
+            output.err.contains("--for") && output.err.contains(remedy),
+            "{words:?}: {}",
+            output.err
+        );
+    }
+}
+
+#[test]
+fn a_setting_is_given_once_and_an_address_is_no_file() {
+    let home = Home::new();
+    let twice = ["create", "x", "--set", "bus=virtio", "--set", "bus=scsi"];
+    let output = home.run(&twice).plain();
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("bus is given twice"), "{}", output.err);
+    for (flag, address, word) in [
+        ("--image", "https://127.0.0.1:1/x.qcow2", "Download it"),
+        ("--backing", "s3://b/x.qcow2", "Download it"),
+        ("--cdrom", "file:///tmp/x.iso", "--cdrom /tmp/x.iso"),
+    ] {
+        let output = home.run(&["create", "x", flag, address]).plain();
+        assert_eq!(output.code, 2, "{}", output.err);
+        assert!(
+            output.err.contains(address) && output.err.contains(word),
+            "{}",
+            output.err
+        );
+    }
+}

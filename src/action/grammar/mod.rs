@@ -207,6 +207,9 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
         }
     }
     check_targets(row, &invocation.action)?;
+    if let Some(wanted) = &invocation.run.wait_for {
+        check_readiness(row, &invocation.action, wanted)?;
+    }
     Ok(invocation)
 }
 
@@ -222,6 +225,42 @@ fn check_targets(row: &Row, action: &Action) -> Result<()> {
             .remedy("Name it, or see corral list"));
     }
     Ok(())
+}
+
+/// Refuses to wait for what cannot come: it would only be said after the whole wait.
+fn check_readiness(row: &Row, action: &Action, wanted: &str) -> Result<()> {
+    let refuse = |why: String, remedy: String| Err(Error::invalid(why).remedy(remedy));
+    let leave = "Leave --for out".to_owned();
+    match row.noun {
+        GroupNoun::NewInstance if !action.args.flag("start") && wanted != "stopped" => refuse(
+            format!("--for {wanted}: without --start it stays off and never is"),
+            "Add --start, or leave --for out".to_owned(),
+        ),
+        GroupNoun::NewInstance | GroupNoun::Instances if row.leads_to.is_empty() => {
+            if wanted == "gone" {
+                return refuse(
+                    format!("--for gone: {} deletes no instance", row.name),
+                    leave,
+                );
+            }
+            Ok(())
+        }
+        GroupNoun::NewInstance | GroupNoun::Instances => {
+            if row.leads_to.contains(&wanted) {
+                return Ok(());
+            }
+            refuse(
+                format!("--for {wanted}: nothing gets there by {}", row.name),
+                format!("One of: {}", row.leads_to.join(", ")),
+            )
+        }
+        // A retry is of some other verb.
+        GroupNoun::Tasks => Ok(()),
+        _ => refuse(
+            format!("--for {wanted}: {} changes no instance", row.name),
+            leave,
+        ),
+    }
 }
 
 /// The row of an action.

@@ -96,6 +96,7 @@ const CREATE: Row = Row {
     heavy: true,
     operations: &[Operation::Create],
     shapes: &[("fields", Run::Read(|e, a| Box::pin(list_fields(e, a))))],
+    leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
         "create",
         Group::Life,
@@ -222,8 +223,8 @@ fn request(
         (Some(_), Some(_)) => {
             return Err(Error::invalid("--image and --backing exclude each other"));
         }
-        (Some(image), None) => DiskSource::Copy(absolute(engine, image)),
-        (None, Some(image)) => DiskSource::Backed(absolute(engine, image)),
+        (Some(image), None) => DiskSource::Copy(image_file(engine, "image", image)?),
+        (None, Some(image)) => DiskSource::Backed(image_file(engine, "backing", image)?),
         (None, None) => DiskSource::Blank,
     };
     let cpus = args.count("cpus").unwrap_or(2);
@@ -245,8 +246,8 @@ fn request(
         cdroms: args
             .many("cdrom")
             .iter()
-            .map(|path| absolute(engine, path))
-            .collect(),
+            .map(|path| image_file(engine, "cdrom", path))
+            .collect::<Result<_>>()?,
         firmware: args.text("firmware").map(|f| {
             if f == "bios" {
                 Firmware::Bios
@@ -268,6 +269,31 @@ fn request(
         start: args.flag("start"),
         set: set(action, info)?,
     })
+}
+
+/// An image by its path. An address is told apart here: as a path it would read as nonsense.
+fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
+    let address = path.split_once("://").filter(|(scheme, _)| {
+        !scheme.is_empty()
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    });
+    match address {
+        Some((scheme, rest)) if !std::path::Path::new(path).exists() => {
+            let remedy = if scheme == "file" {
+                format!("Give the path: --{flag} {}", crate::model::shown(rest))
+            } else {
+                format!("Download it first, then: --{flag} FILE")
+            };
+            Err(Error::invalid(format!(
+                "--{flag}: {} is an address; corral takes files and fetches nothing",
+                crate::model::shown(path)
+            ))
+            .remedy(remedy))
+        }
+        _ => Ok(absolute(engine, path)),
+    }
 }
 
 /// A path as the backend must have it: absolute, `~` filled in.
@@ -349,7 +375,12 @@ fn publish(text: &str) -> Result<(String, u16, u16)> {
 fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>> {
     let fields = info.map_or(&[][..], |info| info.create_fields);
     let pairs = action.args.pairs("set");
-    for (key, value) in &pairs {
+    for (n, (key, value)) in pairs.iter().enumerate() {
+        if pairs[..n].iter().any(|(before, _)| before == key) {
+            let key = crate::model::shown(key);
+            return Err(Error::invalid(format!("--set {key} is given twice"))
+                .remedy("Leave one of them out"));
+        }
         let Some(field) = fields.iter().find(|field| field.name == key) else {
             let known: Vec<&str> = fields.iter().map(|field| field.name).collect();
             let remedy = nearest(key, known.iter().copied()).map_or_else(

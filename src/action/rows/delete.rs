@@ -26,6 +26,7 @@ const DELETE: Row = Row {
     risk: Risk::TypeName,
     danger: true,
     operations: &[Operation::Delete],
+    leads_to: &["gone"],
     ..Row::new(
         "delete",
         Group::Life,

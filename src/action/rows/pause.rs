@@ -15,6 +15,7 @@ const PAUSE: Row = Row {
     targets: Targets::Some,
     risk: Risk::Confirm,
     operations: &[Operation::Pause],
+    leads_to: &["paused"],
     ..Row::new(
         "pause",
         Group::Power,
@@ -29,6 +30,7 @@ const RESUME: Row = Row {
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     operations: &[Operation::Resume],
+    leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
         "resume",
         Group::Power,

@@ -14,6 +14,7 @@ const START: Row = Row {
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     operations: &[Operation::Start],
+    leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
         "start",
         Group::Power,
@@ -42,6 +43,7 @@ const STOP: Row = Row {
     ],
     risk: Risk::Confirm,
     operations: &[Operation::Stop, Operation::ForceStop],
+    leads_to: &["stopped"],
     ..Row::new(
         "stop",
         Group::Power,
@@ -62,6 +64,7 @@ const RESTART: Row = Row {
     ],
     risk: Risk::Confirm,
     operations: &[Operation::Restart, Operation::Reset, Operation::ColdRestart],
+    leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
         "restart",
         Group::Power,

@@ -81,6 +81,7 @@ What was written since is lost, unless --keep-present takes a snapshot of it fir
     danger: true,
     heavy: true,
     operations: &[Operation::SnapshotRestore],
+    leads_to: &["running", "address", "agent", "stopped", "paused"],
     ..Row::new(
         "snapshot restore",
         Group::Snapshots,

@@ -1,24 +1,20 @@
 //! The making half of this backend, behind the contract.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::create::{self, Making, Pinned};
 use super::ctx::Ctx;
+use super::machine::Offer;
 use super::remove::{self, Removing};
 use super::snapshots::{self, Snapping};
 use super::{accel, events, live, locks, ports, process};
 use crate::backend::contract::{
     Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
 };
-use crate::link::child::{Cmd, run};
 use crate::link::ports::is_free;
 use crate::model::{Error, ErrorKind, EventLevel, Instance, Outcome, Result, State, shown};
-
-/// QEMU lists its machines within milliseconds; a loaded machine needs longer.
-const ASK: Duration = Duration::from_secs(10);
 
 /// The create family.
 #[derive(Clone, Debug)]
@@ -113,29 +109,14 @@ async fn first_start(ctx: &Ctx, making: &Making) -> Result<()> {
     }
 }
 
-/// What a new VM is pinned to on this machine.
+/// What this machine offers a new VM.
 async fn pinned(ctx: &Ctx) -> Result<Pinned> {
-    let qemu = ctx.qemu()?;
-    let output = run(&Cmd::new(qemu).args(["-machine", "help"]), ASK).await?;
-    let machine = newest_q35(&output.text()).ok_or_else(|| {
-        Error::unsupported("this QEMU has no q35 machine").remedy("apt install qemu-system-x86")
-    })?;
+    let offer = Offer::ask(ctx).await?;
     let accel = accel::prove(ctx, "").await?;
     Ok(Pinned {
-        machine,
+        offer,
         cpu_model: accel.cpu_model().to_owned(),
     })
-}
-
-/// `q35   Standard PC (Q35 + ICH9, 2009) (alias of pc-q35-7.2)`
-fn newest_q35(help: &str) -> Option<String> {
-    let line = help.lines().find(|line| line.starts_with("q35 "))?;
-    let name = line
-        .rsplit_once("(alias of ")?
-        .1
-        .trim_end()
-        .strip_suffix(')')?;
-    name.starts_with("pc-q35-").then(|| name.to_owned())
 }
 
 #[async_trait]
@@ -201,18 +182,5 @@ impl Changes<SnapshotRequest> for Snapshots {
     async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
         let snapping: Snapping = prepared.take()?;
         snapshots::run(&self.0, cx, &snapping, &prepared.token).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_alias_names_the_newest_machine() {
-        let help = "Supported machines are:\nq35                  Standard PC (Q35 + ICH9, 2009) (alias of pc-q35-7.2)\npc-q35-7.2           Standard PC\n";
-        assert_eq!(newest_q35(help).as_deref(), Some("pc-q35-7.2"));
-        assert_eq!(newest_q35("q35 (alias of \n"), None);
-        assert_eq!(newest_q35(""), None);
     }
 }

@@ -11,7 +11,7 @@ use super::definition::{Definition, FirmwareKind};
 use super::live::{self, Live};
 use super::proc;
 use super::process::Launch;
-use super::store::{Entry, Store};
+use super::store::{self, Entry, Store};
 use crate::backend::contract::ReadCx;
 use crate::model::{
     Bytes, Detail, Disk, Error, Host, Instance, InstanceId, InstanceKind, Inventory, Native,
@@ -77,7 +77,10 @@ fn problems(ctx: &Ctx, instances: &[Instance]) -> Vec<Problem> {
 async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
     match entry.definition {
         Ok(vm) => {
-            let live = live::look(ctx, &vm, limit).await;
+            let started = std::time::Instant::now();
+            let mut live = live::look(ctx, &vm, limit).await;
+            let left = limit.saturating_sub(started.elapsed());
+            tell_lost(&mut live, &vm, left).await;
             instance(ctx, &vm, &live, host)
         }
         Err(error) => Instance::broken(
@@ -86,6 +89,24 @@ async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
             error.to_string(),
             Timestamp::now(),
         ),
+    }
+}
+
+/// Says of one that is off why it could not be started. A file system that does not answer holds
+/// up this row alone.
+async fn tell_lost(live: &mut Live, vm: &Definition, limit: Duration) {
+    if live.state != State::Stopped || live.is_active() {
+        return;
+    }
+    let vm = vm.clone();
+    let look = tokio::task::spawn_blocking(move || store::lost(&vm));
+    let lost = match tokio::time::timeout(limit, look).await {
+        Ok(Ok(lost)) => lost.map(|error| error.message),
+        Ok(Err(_)) => None,
+        Err(_) => Some("the file system of its images does not answer".to_owned()),
+    };
+    if let Some(why) = lost {
+        live.reason = Some(format!("it cannot start: {why}"));
     }
 }
 
@@ -165,7 +186,9 @@ pub fn load(ctx: &Ctx, id: &InstanceId) -> Result<Definition> {
 /// As [`load`].
 pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definition, Detail)> {
     let vm = load(ctx, id)?;
-    let live = live::look(ctx, &vm, EACH.min(cx.left().mul_f64(0.8))).await;
+    let limit = EACH.min(cx.left().mul_f64(0.8));
+    let mut live = live::look(ctx, &vm, limit).await;
+    tell_lost(&mut live, &vm, limit).await;
     let paths = ctx.paths(&vm.uuid)?;
     let mut problems = Vec::new();
     let disks = disks(&vm, &mut problems);

@@ -13,6 +13,7 @@ use super::definition::{
 };
 use super::firmware::{self, Firmware};
 use super::image::{self, absolute};
+use super::machine::Offer;
 use super::seed::Seed;
 use super::store::{DEFINITION, Store};
 use super::{op, remove, tpm};
@@ -23,9 +24,9 @@ use source::{BLANK, Source, source, stamp};
 /// What the machine decides: pinned into the definition when the VM is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// Versioned machine type: `pc-q35-7.2`.
-    pub machine: String,
-    /// CPU model.
+    /// Machine types and CPU models.
+    pub offer: Offer,
+    /// CPU model, where none is asked for.
     pub cpu_model: String,
 }
 
@@ -119,6 +120,17 @@ async fn plan(
             shape::Set::default()
         }
     };
+    let machine = match &set.machine {
+        Some(wanted) => pinned.offer.machine(wanted),
+        None => Ok(pinned.offer.newest().to_owned()),
+    };
+    let machine = machine.unwrap_or_else(|e| {
+        keep(Err(e));
+        String::new()
+    });
+    if let Some(wanted) = &set.cpu_model {
+        keep(pinned.offer.cpu_model(wanted));
+    }
     keep(shape::limits(&request));
     keep(image::tool(env).map(drop));
     let bios = request.firmware == Some(Wanted::Bios);
@@ -206,10 +218,7 @@ async fn plan(
         uuid,
         cpus: request.cpus,
         memory: request.memory,
-        machine: set
-            .machine
-            .clone()
-            .unwrap_or_else(|| pinned.machine.clone()),
+        machine,
         cpu_model: set
             .cpu_model
             .clone()

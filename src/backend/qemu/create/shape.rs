@@ -79,15 +79,10 @@ impl Set {
                 ))
                 .remedy(remedy));
             }
-            *slot = Some(value.clone());
-        }
-        if let Some(machine) = &set.machine
-            && !machine.contains("q35")
-        {
-            return Err(
-                Error::invalid(format!("--set machine: {machine} is no q35"))
-                    .remedy("List them: qemu-system-x86_64 -machine help"),
-            );
+            if slot.replace(value.clone()).is_some() {
+                return Err(Error::invalid(format!("--set {key} is given twice"))
+                    .remedy("Leave one of them out."));
+            }
         }
         Ok(set)
     }

@@ -7,8 +7,8 @@ use super::super::ctx::Ctx;
 use super::super::definition::{Definition, FORMAT};
 use super::super::live::{self, Live};
 use super::super::snapshots::record::Records;
-use super::super::store::{DEFINITION, real};
-use super::super::{locks, process};
+use super::super::store::{self, DEFINITION, real};
+use super::super::{image, locks, process};
 use super::{failed, fix};
 use crate::backend::contract::ReadCx;
 use crate::model::{Check, Error, Outcome, Result, State, encode_segment};
@@ -27,6 +27,7 @@ pub(super) async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
             Ok(vm) => {
                 out.extend(records(ctx, &vm, &key));
                 out.extend(odd_keys(ctx, &vm, &key));
+                out.extend(files_of(ctx, &vm, &key).await);
                 out.extend(process_of(ctx, cx, &vm, &key).await);
                 good.push(vm);
             }
@@ -58,6 +59,28 @@ fn odd_keys(ctx: &Ctx, vm: &Definition, key: &str) -> Option<Check> {
         )
         .remedy("It has no effect: correct its spelling, or remove it.")
     })
+}
+
+/// A file that is gone or an image that stands on nothing: a guest that runs has it open still,
+/// and does not come back once it is off.
+async fn files_of(ctx: &Ctx, vm: &Definition, key: &str) -> Option<Check> {
+    let id = ctx.id(&vm.name);
+    let tell = |error: Error| {
+        let mut told = error;
+        told.message = format!("{id} cannot start: {}", told.message);
+        Some(failed(&format!("qemu.files.{key}"), told))
+    };
+    if let Some(error) = store::lost(vm) {
+        return tell(error);
+    }
+    for disk in vm.disks.iter().filter(|disk| disk.backing.is_some()) {
+        match image::chain(&ctx.env, &disk.path, true).await {
+            // Whether qemu-img is there is another check.
+            Err(error) if ctx.env.which("qemu-img").is_some() => return tell(error),
+            _ => {}
+        }
+    }
+    None
 }
 
 async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Option<Check> {

@@ -1,8 +1,10 @@
 //! Image files, by `qemu-img`: what they are, and what it means when it fails.
 
+mod chain;
 mod make;
 mod source;
 
+pub use chain::chain;
 pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd};
 pub use source::{needed, source};
 
@@ -38,6 +40,10 @@ pub struct Image {
     pub used: Option<Bytes>,
     /// The file it is an overlay of.
     pub backing: Option<PathBuf>,
+    /// The format that file is said to have.
+    pub backing_format: Option<String>,
+    /// Another file that holds its data.
+    pub data_file: Option<PathBuf>,
     /// Marked corrupt by QEMU.
     pub corrupt: bool,
     /// Encrypted.
@@ -70,6 +76,11 @@ impl Image {
             used: number("actual-size").map(Bytes),
             backing: text("full-backing-filename")
                 .or_else(|| text("backing-filename"))
+                .map(PathBuf::from),
+            backing_format: text("backing-filename-format"),
+            data_file: data
+                .and_then(|d| d.get("data-file"))
+                .and_then(Value::as_str)
                 .map(PathBuf::from),
             corrupt: data.and_then(|d| d.get("corrupt")).and_then(Value::as_bool) == Some(true),
             encrypted: value.get("encrypted").and_then(Value::as_bool) == Some(true),
@@ -106,8 +117,16 @@ fn internal(list: Option<&Value>) -> Vec<Internal> {
 /// # Errors
 /// One message each for a file that is missing, locked, unreadable or whose base is gone.
 pub async fn info(env: &Env, path: &Path, shared: bool) -> Result<Image> {
+    info_as(env, path, None, shared).await
+}
+
+/// [`info`] of an image whose format is known.
+async fn info_as(env: &Env, path: &Path, format: Option<&str>, shared: bool) -> Result<Image> {
     readable(path)?;
     let mut cmd = Cmd::new(tool(env)?).arg("info").arg("--output=json");
+    if let Some(format) = format {
+        cmd = cmd.args(["-f", format]);
+    }
     if shared {
         cmd = cmd.arg("-U");
     }
@@ -124,8 +143,9 @@ pub async fn info(env: &Env, path: &Path, shared: bool) -> Result<Image> {
         })
 }
 
-/// Makes sure that a file is there, plain and readable.
+/// Makes sure that a file or block device is there and readable.
 pub fn readable(path: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt as _;
     let meta = fs::metadata(path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => {
             Error::not_found(format!("there is no file {}", show(path))).remedy(format!(
@@ -138,6 +158,21 @@ pub fn readable(path: &Path) -> Result<()> {
     if meta.is_dir() {
         return Err(Error::invalid(format!("{} is a folder", show(path)))
             .remedy("Name an image file in it."));
+    }
+    // To open a pipe is to wait for someone who writes.
+    let kind = meta.file_type();
+    if !meta.is_file() && !kind.is_block_device() {
+        let what = if kind.is_fifo() {
+            "a pipe"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "a device that holds no image"
+        };
+        return Err(
+            Error::invalid(format!("{} is {what}, not an image file", show(path)))
+                .remedy("Name a file, or a block device."),
+        );
     }
     fs::File::open(path)
         .map(drop)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Image, absolute, info, quoted, readable, show, tool};
+use super::{Image, absolute, chain, quoted, readable, show, tool};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
 use crate::link::files::fault;
@@ -23,13 +23,11 @@ const CHECK: Duration = Duration::from_secs(120);
 pub async fn source(env: &Env, path: &Path) -> Result<Image> {
     readable(path)?;
     recognise(path)?;
-    let image = info(env, path, false).await?;
+    // Before QEMU opens it whole, which does not end where the chain does not.
+    let image = chain(env, path, false).await?.swap_remove(0);
     if image.encrypted {
         return Err(Error::unsupported(format!("{} is encrypted", show(path)))
             .remedy("Decrypt it first: qemu-img convert"));
-    }
-    if let Some(backing) = &image.backing {
-        base_of(path, backing)?;
     }
     let damaged = if image.corrupt {
         Some("it is marked so".to_owned())
@@ -66,22 +64,6 @@ async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String>> {
     let count = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let errors = count("corruptions") + count("check-errors");
     Ok((errors > 0).then(|| format!("{errors} errors")))
-}
-
-fn base_of(path: &Path, backing: &Path) -> Result<()> {
-    let base = path.parent().unwrap_or(Path::new("/")).join(backing);
-    if fs::metadata(&base).is_ok() {
-        return Ok(());
-    }
-    Err(Error::not_found(format!(
-        "{} is an overlay of {}, which is gone",
-        show(path),
-        show(&base)
-    ))
-    .remedy(format!(
-        "Bring it back, or name its new place: qemu-img rebase -u -b NEW {}",
-        quoted(path)
-    )))
 }
 
 /// The first bytes of a file say what it is when it is no disk image at all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::change::Seen;
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
-use super::super::{op, process};
+use super::super::{op, process, store};
 use crate::backend::contract::Prepared;
 use crate::model::{Error, Result, State, Step, print_duration};
 
@@ -77,16 +77,7 @@ fn unready(ctx: &Ctx, vm: &Definition) -> Result<Option<Error>> {
         Ok(_) => {}
         Err(error) => return Ok(Some(error)),
     }
-    let code = vm.firmware.code.as_deref();
-    for file in super::super::store::files(vm).chain(code) {
-        if let Err(error) = std::fs::metadata(file) {
-            return Ok(Some(
-                Error::refused(format!("{} is missing: {error}", file.display()))
-                    .remedy("Put it back, or change the definition."),
-            ));
-        }
-    }
-    Ok(None)
+    Ok(store::lost(vm))
 }
 
 fn off_already(seen: &Seen) -> Option<Prepared> {

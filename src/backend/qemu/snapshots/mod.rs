@@ -84,6 +84,9 @@ pub async fn prepare(
     if let Err(e) = still_there(ctx, &vm, running) {
         return Ok(Prepared::refused(fresh, e.message, e.remedy));
     }
+    if !running && let Some(e) = super::store::lost(&vm) {
+        return Ok(Prepared::refused(fresh, e.message, e.remedy));
+    }
     let mut reach = match &mut monitor {
         Some(qmp) => Reach::Monitor(qmp),
         None => Reach::Files(&ctx.env),

@@ -1,7 +1,9 @@
 //! The folders of all VMs: `<data>/vms/<name>/vm.toml` with the disks beside it.
 
+mod lost;
 mod shared;
 
+pub use lost::lost;
 pub use shared::files;
 pub(super) use shared::real;
 
