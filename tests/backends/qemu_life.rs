@@ -874,3 +874,39 @@ async fn the_login_port_is_one_that_nobody_has() {
     assert!(vm.nics[0].forwards[0].port >= 2210);
     lab.power_off("web").await;
 }
+
+#[tokio::test]
+async fn a_picked_port_that_is_taken_later_is_picked_again_and_told() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("later", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    wanted.memory = Bytes::mib(64);
+    wanted.publish.clear();
+    lab.make(wanted).await.unwrap();
+    let port = |vm: corral::backend::qemu::definition::Definition| vm.nics[0].forwards[0].port;
+    let first = port(lab.ctx.store.load("later").unwrap());
+    let taken = std::net::TcpListener::bind(("127.0.0.1", first)).unwrap();
+    let on = lab.instance("later", State::Stopped);
+    let plan = lab
+        .prepare(&Power(lab.ctx.clone()), &on, PowerRequest::Start)
+        .await;
+    let said = format!("{:?}", plan.notes);
+    assert!(said.contains("another port is picked"), "{said}");
+    let outcome = lab.power("later", PowerRequest::Start).await.unwrap();
+    let second = port(lab.ctx.store.load("later").unwrap());
+    assert_ne!(second, first);
+    let told = outcome.message.unwrap();
+    assert!(
+        told.contains(&format!("at 127.0.0.1:{second} now, {first} was taken")),
+        "{told}"
+    );
+    lab.power_off("later").await;
+    drop(taken);
+    // It stays where it is: whoever has noted it finds it there.
+    lab.power("later", PowerRequest::Start).await.unwrap();
+    assert_eq!(port(lab.ctx.store.load("later").unwrap()), second);
+    lab.power_off("later").await;
+}

@@ -223,3 +223,22 @@ fn a_named_config_file_that_is_not_there_forbids_changes() {
     assert!(output.err.contains("no such file"), "{}", output.err);
     assert_eq!(home.run(&["list", "-o", "name"]).out, "");
 }
+
+#[test]
+fn a_taken_port_is_told_before_anything_is_started() {
+    let home = Home::new();
+    let asked = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = asked.local_addr().unwrap().port();
+    drop(asked);
+    let publish = format!("{port}:22");
+    let made = home.run(&["create", "web", "--disk", "1M", "--publish", &publish]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    for extra in [&[][..], &["--dry-run"]] {
+        let output = home.run(&[&["start", "web"], extra].concat());
+        assert_eq!(output.code, 6, "{}", output.err);
+        let said = output.out + &output.err;
+        let place = format!("write another port into {}", home.path().display());
+        assert!(said.contains(&place) && said.contains("vm.toml"), "{said}");
+    }
+}

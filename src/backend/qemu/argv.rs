@@ -319,6 +319,7 @@ mod tests {
                 host: "127.0.0.1".into(),
                 port: 2201,
                 guest: 22,
+                picked: false,
             });
         })
         .unwrap();

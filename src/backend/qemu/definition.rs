@@ -157,6 +157,9 @@ pub struct Forward {
     pub port: u16,
     /// Port inside the guest.
     pub guest: u16,
+    /// corral picked the port: where it is taken at a start, another one does as well.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub picked: bool,
 }
 
 impl Definition {

@@ -9,12 +9,11 @@ use super::ctx::Ctx;
 use super::machine::Offer;
 use super::remove::{self, Removing};
 use super::snapshots::{self, Snapping};
-use super::{accel, events, live, locks, ports, process};
+use super::{accel, events, live, locks, process};
 use crate::backend::contract::{
     Changes, CreateRequest, Prepared, ReadCx, RemoveRequest, SnapshotRequest, TaskCx,
 };
-use crate::link::ports::is_free;
-use crate::model::{Error, ErrorKind, EventLevel, Instance, Outcome, Result, State, shown};
+use crate::model::{Error, EventLevel, Instance, Outcome, Result, State, shown};
 
 /// The create family.
 #[derive(Clone, Debug)]
@@ -64,49 +63,12 @@ impl Changes<CreateRequest> for Create {
     }
 }
 
-/// Starts a new VM. A port that corral picked may have been taken since, by another program or
-/// another user's VM: then another one is picked.
+/// Starts a new VM.
 async fn first_start(ctx: &Ctx, making: &Making) -> Result<()> {
     let name = &making.definition.name;
-    let mut vm = ctx.store.load(name)?;
+    let vm = ctx.store.load(name)?;
     let _lock = locks::vm(ctx, &vm.uuid, name).await?;
-    let picked = |nic: usize, forward: usize| {
-        let nic = making.definition.nics.get(nic);
-        nic.and_then(|nic| nic.forwards.get(forward))
-            .is_some_and(|f| f.port == 0)
-    };
-    let mut tries = 3;
-    loop {
-        let Err(error) = process::spawn(ctx, &vm).await else {
-            return Ok(());
-        };
-        tries -= 1;
-        if error.kind != ErrorKind::Conflict || tries == 0 {
-            return Err(error);
-        }
-        let mut lost: Vec<_> = vm
-            .nics
-            .iter_mut()
-            .enumerate()
-            .flat_map(|(n, nic)| {
-                nic.forwards
-                    .iter_mut()
-                    .enumerate()
-                    .map(move |(m, f)| (n, m, f))
-            })
-            .filter(|(n, m, f)| picked(*n, *m) && !is_free(&f.host, f.port))
-            .map(|(_, _, forward)| forward)
-            .collect();
-        if lost.is_empty() {
-            return Err(error);
-        }
-        let wanted: Vec<_> = lost.iter().map(|f| (f.host.clone(), 0)).collect();
-        let claim = ports::claim(ctx, &wanted).await?;
-        for (forward, port) in lost.iter_mut().zip(&claim.ports) {
-            forward.port = *port;
-        }
-        ctx.store.save(&vm)?;
-    }
+    process::spawn(ctx, &vm).await.map(drop)
 }
 
 /// What this machine offers a new VM.

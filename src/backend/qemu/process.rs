@@ -66,14 +66,14 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
         return Err(Error::conflict(format!("{called} runs already")));
     }
     let accel = accel_for(ctx, vm).await?;
-    let vm = &ports::settle(ctx, vm).await?;
+    let (vm, claim) = ports::settle(ctx, vm).await?;
+    let vm = &vm;
     let cmd = command(ctx, vm, &accel)?;
     files::make_dir(&paths.dir)?;
     // What a killed process left behind would be in the way.
     for path in paths.sockets().into_iter().chain([paths.pid.as_path()]) {
         let _ = std::fs::remove_file(path);
     }
-    let claim = ports::check(ctx, vm).await?;
     if vm.tpm {
         start_tpm(ctx, vm, &paths).await?;
     }

@@ -193,6 +193,7 @@ pub(super) fn nic(
             host: host.clone(),
             port: *port,
             guest: *guest,
+            picked: *port == 0,
         })
         .collect();
     let login = if windows { 3389 } else { 22 };
@@ -201,6 +202,7 @@ pub(super) fn nic(
             host: "127.0.0.1".to_owned(),
             port: 0,
             guest: login,
+            picked: true,
         });
     }
     NicDef {

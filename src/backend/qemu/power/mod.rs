@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::change::Seen;
 use super::ctx::Ctx;
-use super::{events, locks, process};
+use super::{events, locks, ports, process};
 use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
 use plan::{cold_plan, force_plan, reset_plan, start_plan, stop_plan};
@@ -166,7 +166,9 @@ impl Power {
         } else {
             format!("without KVM, slowly: {}", launch.accel.why)
         };
-        Ok(Outcome::changed(format!("{} runs, {with}", seen.id)))
+        let mut said = vec![format!("{} runs, {with}", seen.id)];
+        said.extend(ports::moved(&seen.vm, &self.0.store.load(&seen.vm.name)?));
+        Ok(Outcome::changed(said.join("; ")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::change::Seen;
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
-use super::super::{op, process, store};
+use super::super::{op, ports, process, store};
 use crate::backend::contract::Prepared;
 use crate::model::{Error, Result, State, Step, print_duration};
 
@@ -41,6 +41,10 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
     if let Some(why) = unready(ctx, &seen.vm)? {
         return Ok(Prepared::refused(token, why.message, why.remedy));
     }
+    let outlook = ports::outlook(ctx, &seen.vm);
+    if let Some(why) = &outlook.blocked {
+        return Ok(Prepared::failed(token, why));
+    }
     let (accel, cmd) = match process::accel_for(ctx, &seen.vm).await {
         Ok(accel) => match process::command(ctx, &seen.vm, &accel) {
             Ok(cmd) => (accel, cmd),
@@ -57,6 +61,7 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
             .notes
             .push(format!("runs without KVM, slowly: {}", accel.why));
     }
+    prepared.notes.extend(outlook.moves);
     prepared.notes.extend(accel.hintless);
     Ok(prepared)
 }
