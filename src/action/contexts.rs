@@ -115,6 +115,14 @@ pub fn discovered(loaded: &Loaded, env: &Env) -> Vec<ContextSpec> {
         .collect()
 }
 
+/// Contexts of the configuration that are disabled: names and kinds, in its order.
+pub fn disabled(engine: &super::engine::Engine) -> Vec<(String, String)> {
+    let config = engine.config();
+    let off = config.contexts.iter().filter(|entry| !entry.enabled);
+    off.map(|entry| (entry.name.clone(), entry.kind.to_string()))
+        .collect()
+}
+
 /// What discovery looked for and did not find: what, why, how to get it. Looks only at this machine.
 pub fn absent(engine: &super::engine::Engine) -> Vec<(String, String, String)> {
     if engine.is_in_memory() {

@@ -321,6 +321,8 @@ pub struct Setup {
     pub keymap: Keymap,
     /// What discovery did not find: what, why, how to get it.
     pub absent: Vec<(String, String, String)>,
+    /// Contexts of the configuration that are disabled: names and kinds.
+    pub disabled: Vec<(String, String)>,
     /// Every change is refused, and why.
     pub readonly: bool,
     /// Columns by smallest width, where the user chose any.

@@ -41,6 +41,8 @@ pub enum Msg {
     Drawn,
     /// What discovery did not find: what, why, how to get it.
     Absent(Vec<(String, String, String)>),
+    /// Contexts of the configuration that are disabled: names and kinds.
+    Disabled(Vec<(String, String)>),
     /// The configuration was loaded again: whether every change is refused, and what is wrong with it now.
     Config(bool, Option<String>),
     /// A question from below came, under this number.

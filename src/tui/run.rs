@@ -90,7 +90,7 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     let (sender, mut replies) = mpsc::channel(REPLIES);
     let mut fleet = engine.fleet().subscribe();
     let mut tasks = engine.tasks();
-    let mut seen = (Arc::new(FleetView::default()), Arc::default());
+    let mut seen = Seen::default();
     let mut queue: Vec<Msg> = first;
     queue.extend(look(&engine, &mut seen));
     queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
@@ -112,12 +112,15 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     });
     let news = sender.clone();
     let mut changes = reload::follow(Arc::clone(&engine));
+    let reloaded = Arc::clone(&engine);
     // Ends with the view: nobody takes its messages then.
     tokio::spawn(async move {
         while let Some(new) = changes.next().await {
-            let told = Msg::Config(new.readonly, new.fault);
-            if news.send(told).await.is_err() {
-                break;
+            let disabled = Msg::Disabled(contexts::disabled(&reloaded));
+            for told in [Msg::Config(new.readonly, new.fault), disabled] {
+                if news.send(told).await.is_err() {
+                    return;
+                }
             }
         }
     });
@@ -212,16 +215,29 @@ fn left(engine: &Engine) -> Option<String> {
     })
 }
 
-type Seen = (Arc<FleetView>, Arc<HashMap<InstanceId, String>>);
+/// What the view was last told.
+#[derive(Default)]
+struct Seen {
+    fleet: Arc<FleetView>,
+    pending: Arc<HashMap<InstanceId, String>>,
+    disabled: Vec<(String, String)>,
+}
 
-/// The fleet, if it is not as it was.
-fn look(engine: &Engine, seen: &mut Seen) -> Option<Msg> {
+/// The fleet and the contexts that are not of it, if they are not as they were.
+fn look(engine: &Engine, seen: &mut Seen) -> Vec<Msg> {
     let (view, pending) = (engine.fleet().view(), engine.fleet().pending());
-    if view.generation == seen.0.generation && pending == seen.1 {
-        return None;
+    if view.generation == seen.fleet.generation && pending == seen.pending {
+        return Vec::new();
     }
-    *seen = (Arc::clone(&view), Arc::clone(&pending));
-    Some(Msg::Fleet(view, pending))
+    seen.fleet = Arc::clone(&view);
+    seen.pending = Arc::clone(&pending);
+    let mut news = vec![Msg::Fleet(view, pending)];
+    let disabled = contexts::disabled(engine);
+    if disabled != seen.disabled {
+        seen.disabled.clone_from(&disabled);
+        news.push(Msg::Disabled(disabled));
+    }
+    news
 }
 
 fn draw(terminal: &mut Terminal, app: &App) -> std::io::Result<()> {

@@ -109,6 +109,8 @@ impl Bench {
         let view = self.engine.fleet().settle(&Scope::default()).await;
         let pending = self.engine.fleet().pending();
         self.msg(Msg::Fleet(view, pending)).await;
+        let disabled = corral::action::contexts::disabled(&self.engine);
+        self.msg(Msg::Disabled(disabled)).await;
         let tasks = self.engine.tasks().borrow().clone();
         self.msg(Msg::Tasks(tasks)).await;
         let others = self.engine.board().others();

@@ -87,6 +87,39 @@ async fn a_file_that_another_broke_is_told_and_changes_nothing_on_the_screen() {
     assert!(screen.contains("READ-ONLY"), "{screen}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_context_that_is_disabled_stays_in_sight_and_is_connected_again() {
+    let (_corral, mut bench) = start(&context("one", "")).await;
+    until(&mut bench, |screen| screen.contains("web")).await;
+    bench.press("g x").await;
+    bench.press("X").await;
+    bench.pass(1000).await;
+    bench.press("D").await;
+    bench.settle().await;
+    let screen = until(&mut bench, |screen| screen.contains("disabled")).await;
+    let row = screen.lines().find(|line| line.contains(" disabled "));
+    assert!(row.unwrap().contains("one"), "{screen}");
+    bench.press("g i").await;
+    let screen = bench.screen();
+    assert!(
+        screen.contains("one (qemu)     disabled: g x, then E,"),
+        "{screen}"
+    );
+    assert!(!screen.contains("I looked for"), "{screen}");
+    bench.press("g x").await;
+    bench.press("E").await;
+    bench.pass(1000).await;
+    if !bench.app.overlays.is_empty() {
+        bench.press("E").await;
+    }
+    bench.settle().await;
+    bench.press("g i").await;
+    until(&mut bench, |screen| {
+        screen.contains("1 one") && screen.contains("web")
+    })
+    .await;
+}
+
 fn bench_ids(bench: &Bench) -> Vec<String> {
     let rows = bench.app.inventory.rows.iter();
     rows.map(|row| row.id.to_string()).collect()

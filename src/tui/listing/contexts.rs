@@ -7,6 +7,10 @@ use crate::tui::columns::{seconds_since, step_age};
 use crate::tui::glyphs::health_role;
 use crate::tui::theme::Role;
 
+/// What connects a context again.
+pub const ENABLE: &str = "context enable {context}";
+const ADD: &str = "ui form context add";
+
 /// A context's health in a word or a few.
 pub fn health_text(app: &App, context: &ContextView) -> String {
     let since = || {
@@ -31,6 +35,22 @@ pub(super) fn contexts(app: &App) -> Listing {
         .enumerate()
         .map(|(n, context)| context_row(app, n, context))
         .collect();
+    for (name, kind) in &app.setup.disabled {
+        let on = app.setup.keymap.key_of(&["contexts"], ENABLE);
+        let on = on.map_or_else(String::new, |key| format!("{key} connects it again"));
+        rows.push(ListRow {
+            key: name.clone(),
+            cells: vec![
+                ("-".to_owned(), Role::Muted),
+                (name.clone(), Role::Text),
+                ("disabled".to_owned(), Role::Muted),
+                (kind.clone(), Role::Muted),
+                (String::new(), Role::Muted),
+                (on, Role::Muted),
+            ],
+            ..ListRow::default()
+        });
+    }
     for (what, why, how) in &app.setup.absent {
         rows.push(ListRow {
             key: format!("absent {what}"),
@@ -52,7 +72,10 @@ pub(super) fn contexts(app: &App) -> Listing {
     Listing {
         columns: vec!["#", "CONTEXT", "HEALTH", "KIND", "INSTANCES", "SERVER"],
         rows,
-        empty: "No context at all. In a shell: corral context add NAME --backend KIND".to_owned(),
+        empty: match app.setup.keymap.key_of(&["contexts"], ADD) {
+            Some(key) => format!("No context at all. {key} adds one."),
+            None => "No context at all. : context add NAME --backend KIND adds one.".to_owned(),
+        },
         note: None,
     }
 }

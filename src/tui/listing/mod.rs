@@ -14,7 +14,7 @@ use crate::tui::app::{App, Loaded, Pane};
 use crate::tui::text::wrap;
 use crate::tui::theme::Role;
 
-pub use contexts::health_text;
+pub use contexts::{ENABLE, health_text};
 pub use history::history_command;
 pub use problems::problem_count;
 

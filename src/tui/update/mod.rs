@@ -47,6 +47,10 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             app.setup.absent = absent;
             Vec::new()
         }
+        Msg::Disabled(disabled) => {
+            app.setup.disabled = disabled;
+            Vec::new()
+        }
         Msg::Config(readonly, fault) => {
             app.setup.readonly = readonly;
             // A fault that is mended is told no longer.

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 
 use super::super::app::App;
 use super::super::glyphs::health_role;
+use super::super::listing::ENABLE;
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use super::header::is_complete;
@@ -93,7 +94,11 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
     let headline = if contexts.is_empty() && app.fleet.generation == 0 {
         "Starting …"
     } else if contexts.is_empty() {
-        "No context: there is nothing to look at yet. I looked for:"
+        match (app.setup.disabled.is_empty(), app.setup.absent.is_empty()) {
+            (false, _) => "No context is connected:",
+            (true, false) => "No context: there is nothing to look at yet. I looked for:",
+            (true, true) => "No context: there is nothing to look at yet.",
+        }
     } else if asking {
         "Asking …"
     } else if is_complete(app) {
@@ -123,13 +128,22 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
         let remedy = context.health.error().and_then(|e| e.remedy.as_ref());
         lines.extend(remedy.map(|r| (format!("      -> {r}"), Role::Accent)));
     }
+    let sections = app.sections();
+    let key = |run: &str| app.setup.keymap.key_of(&sections, run).unwrap_or_default();
+    let on = app.setup.keymap.key_of(&["contexts"], ENABLE);
+    for (name, kind) in &app.setup.disabled {
+        let what = format!("{name} ({kind})");
+        let how = match &on {
+            Some(on) => format!("{}, then {on}, connects it again", key("ui go contexts")),
+            None => format!("corral context enable {name}"),
+        };
+        lines.push((format!("  - {what:<14} disabled: {how}"), Role::Text));
+    }
     for (what, why, how) in &app.setup.absent {
         lines.push((format!("  - {what:<14} {why}   {how}"), Role::Muted));
     }
     lines.push((String::new(), Role::Text));
     lines.push(("What next?".to_owned(), Role::Title));
-    let sections = app.sections();
-    let key = |run: &str| app.setup.keymap.key_of(&sections, run).unwrap_or_default();
     for (run, says) in [
         ("ui form create", "make a VM from an image file or blank"),
         (

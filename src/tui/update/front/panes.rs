@@ -120,7 +120,7 @@ pub(super) fn open(app: &mut App) -> Vec<Effect> {
                 show(app, Pane::Inventory);
                 derive(app);
             } else {
-                app.say("no context is under the cursor");
+                app.say("no connected context is under the cursor");
             }
         }
         Pane::Problems => {
