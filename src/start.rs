@@ -52,7 +52,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// The whole program.
 pub(crate) fn main() -> ExitCode {
     ExitCode::from(match go() {
-        Ok(code) => code,
+        Ok(code) => cli::settled(code),
         Err(error) => {
             note(&render::failure(&error));
             error.exit_code()
@@ -77,13 +77,10 @@ fn go() -> Result<u8> {
         .collect();
     let dirs = dirs()?;
     let terminal = Terminal::look(&vars);
+    let words = listing(words);
     let invocation = match cli::early(&words, &dirs) {
         Early::Done(code) => return Ok(code),
         Early::Go(invocation) => *invocation,
-    };
-    let invocation = match (invocation.row, invocation.globals.headless) {
-        (None, true) => listing(&words)?,
-        _ => invocation,
     };
     let full_screen = invocation.row.is_none_or(|row| row.name == "ui");
     if full_screen && (!terminal.is_screen() || invocation.globals.headless) {
@@ -108,14 +105,15 @@ fn go() -> Result<u8> {
     code
 }
 
-/// `corral --headless` alone is `corral --headless list`.
-fn listing(words: &[String]) -> Result<Invocation> {
-    let words: Vec<String> = words.iter().cloned().chain(["list".to_owned()]).collect();
-    match grammar::parse(&words) {
-        Ok(invocation) => Ok(invocation),
-        Err(grammar::ParseFailure::Bad(error)) => Err(error),
-        Err(grammar::ParseFailure::Show(text)) => Err(Error::invalid(text)),
+/// `corral --headless` without a verb is `corral --headless list`, with what that takes.
+fn listing(words: Vec<String>) -> Vec<String> {
+    let verbless = |words: &[String]| !grammar::parse(words).is_ok_and(|it| it.row.is_some());
+    if !words.iter().any(|word| word == "--headless") || !verbless(&words) {
+        return words;
     }
+    let mut list = vec!["list".to_owned()];
+    list.extend(words.iter().cloned());
+    if verbless(&list) { words } else { list }
 }
 
 fn dirs() -> Result<Dirs> {

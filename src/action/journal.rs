@@ -64,7 +64,10 @@ impl Journal {
     }
 
     /// A change begins.
-    pub fn start(&self, task: &Task) {
+    ///
+    /// # Errors
+    /// Why it will be missing in the history.
+    pub fn start(&self, task: &Task) -> Result<()> {
         let targets = task.targets.iter().map(|t| t.id.to_string()).collect();
         self.append(Line {
             format: 1,
@@ -77,7 +80,7 @@ impl Journal {
             user: Some(user_name()),
             state: None,
             error: None,
-        });
+        })
     }
 
     /// A change has ended.
@@ -92,7 +95,7 @@ impl Journal {
             .filter(|t| !matches!(t.state, TargetState::Done(_)))
             .map(|t| t.id.to_string())
             .collect();
-        self.append(Line {
+        let ended = self.append(Line {
             format: 1,
             what: "end".to_owned(),
             task: task.id.clone(),
@@ -104,15 +107,18 @@ impl Journal {
             state: Some(task.state.as_str().to_owned()),
             error,
         });
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the journal could not be written");
+        }
     }
 
-    fn append(&self, mut line: Line) {
+    fn append(&self, mut line: Line) -> Result<()> {
         let Some(path) = &self.file else {
             self.memory
                 .lock()
                 .unwrap_or_else(std::sync::PoisonError::into_inner)
                 .push(line);
-            return;
+            return Ok(());
         };
         let mut text = encode(&line);
         if text.len() > LINE {
@@ -128,9 +134,7 @@ impl Journal {
                 text = encode(&line);
             }
         }
-        if let Err(error) = Self::write(path, &text) {
-            tracing::warn!(%error, "the journal could not be written");
-        }
+        Self::write(path, &text)
     }
 
     fn write(path: &Path, text: &str) -> Result<()> {

@@ -95,6 +95,7 @@ pub async fn resolve(engine: &Engine, action: &Action, purpose: Purpose) -> Resu
     let known = fleet.view();
     if scope.contexts.is_empty()
         && let Some(own) = selector::contexts_of(&known, &action.targets)
+            .or_else(|| selector::contexts_in(&known, &action.scope))
     {
         scope.contexts = own;
     }

@@ -14,6 +14,7 @@ use super::journal::without_secrets;
 use super::planner::{Job, Planned, Work};
 use super::rows;
 use super::task::TaskHandle;
+use super::task::WARNING;
 use super::waiting::{self, Wanted};
 use crate::backend::contract::{Permit, PermitRequest, TaskCx};
 use crate::model::{
@@ -70,8 +71,12 @@ pub(super) fn submit(
         }
     }
     let cancel = CancellationToken::new();
-    let task = new_task(&plan);
-    engine.journal().start(&task);
+    let mut task = new_task(&plan);
+    // Whoever acts on a full disk must be able to; that it leaves no trace is told.
+    if let Err(error) = engine.journal().start(&task) {
+        task.log
+            .push(format!("{WARNING}this is missing in the history: {error}"));
+    }
     let handle = engine.board().add(task, cancel.clone());
     tokio::spawn(run(
         Arc::clone(engine),

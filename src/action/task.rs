@@ -17,6 +17,9 @@ use crate::model::{Error, Result, TargetState, Task, TaskState};
 /// An interruption that nobody looked after for so long is history.
 const RECENT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
+/// Begins a line of a log that whoever waits for the task is told.
+pub const WARNING: &str = "warning: ";
+
 /// A task that was submitted.
 #[derive(Clone)]
 pub struct TaskHandle {
@@ -226,6 +229,20 @@ impl TaskBoard {
             .filter(|task| task.state == TaskState::Interrupted)
             .filter(|task| task.ended_at.is_none_or(|at| at > since))
             .collect()
+    }
+
+    /// Whether the tasks of other corrals can be seen. "No task" is only true then.
+    pub fn readable(&self) -> Result<()> {
+        let Some(dir) = &self.dir else {
+            return Ok(());
+        };
+        match std::fs::read_dir(dir) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::backend(
+                format!("the tasks in {} cannot be read: {error}", dir.display()),
+            )
+            .remedy(format!("Whose are they? ls -ld {}", dir.display()))),
+            _ => Ok(()),
+        }
     }
 
     /// A task by ID or unique beginning.

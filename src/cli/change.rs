@@ -10,6 +10,7 @@ use super::signals::{Interrupts, Signal};
 use super::{Terminal, ask, exit, note, out};
 use crate::action::grammar::Invocation;
 use crate::action::render::{self, Format, View};
+use crate::action::task::WARNING;
 use crate::action::{Engine, TaskHandle, guard};
 use crate::model::{Body, Consent, Data, Gate, Plan, Result, TargetState, Task};
 
@@ -172,6 +173,9 @@ fn report(plan: &Plan, task: &Task, view: &View) -> Result<()> {
                 line.replacen(": ", &format!(": {id}: "), 1)
             });
         }
+    }
+    for line in task.log.iter().filter(|line| line.starts_with(WARNING)) {
+        note(&crate::model::shown(line));
     }
     for left in &plan.left_out {
         note(&format!(

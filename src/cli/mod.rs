@@ -20,12 +20,36 @@ pub use run::run;
 pub use terminal::Terminal;
 
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes to standard output. A reader that went away is no failure.
 pub fn out(text: &str) {
     let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes());
-    let _ = stdout.flush();
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Ok(()) => {}
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => {
+            if !LOST.swap(true, Ordering::Relaxed) {
+                note(&format!(
+                    "error: standard output cannot be written: {error}"
+                ));
+            }
+        }
+    }
+}
+
+/// Something that was to go to standard output is lost.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// The exit code, when what was printed may not have arrived.
+pub fn settled(code: u8) -> u8 {
+    if code == exit::OK && LOST.load(Ordering::Relaxed) {
+        exit::FAILED
+    } else {
+        code
+    }
 }
 
 /// Writes a line to standard error.

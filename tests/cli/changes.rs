@@ -242,3 +242,29 @@ fn a_taken_port_is_told_before_anything_is_started() {
         assert!(said.contains(&place) && said.contains("vm.toml"), "{said}");
     }
 }
+
+#[test]
+fn a_change_that_leaves_no_trace_says_so() {
+    let home = Home::new();
+    home.run(&["list"]);
+    let state = home.path().join(".local/state/corral");
+    std::fs::create_dir_all(state.join("journal.jsonl")).unwrap();
+    let output = home.run(&["create", "a", "--disk", "1M"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(
+        output.err.contains("missing in the history"),
+        "{}",
+        output.err
+    );
+}
+
+#[test]
+fn tasks_that_cannot_be_seen_are_not_called_none() {
+    let home = Home::new();
+    let state = home.path().join(".local/state/corral");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("tasks"), "a file").unwrap();
+    let output = home.run(&["tasks"]);
+    assert_eq!(output.code, 1, "{} {}", output.out, output.err);
+    assert!(output.err.contains("cannot be read"), "{}", output.err);
+}

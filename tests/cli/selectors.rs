@@ -87,3 +87,25 @@ fn an_answer_about_many_says_who_did_not_answer() {
     let output = without_pve(&["info", "hv1/mailstore", "-o", "json"]);
     assert_eq!(output.code, 0, "{}", output.err);
 }
+
+#[test]
+fn a_filter_on_contexts_waits_for_no_other() {
+    let home = Home::new();
+    // hv2 and vc-old are silent; they cannot hold what is asked for.
+    let demo = [
+        "--headless",
+        "--demo=pace=0,latency=0ms",
+        "stop",
+        "-y",
+        "--dry-run",
+        "--filter",
+    ];
+    let begun = std::time::Instant::now();
+    let output = home.run(&[&demo[..], &["context:lab state:running"]].concat());
+    assert!(matches!(output.code, 0 | 3), "{}", output.err);
+    assert!(!output.err.contains("not answering"), "{}", output.err);
+    // They are not even asked: nobody waits for their deadline.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(4));
+    let output = home.run(&[&demo[..], &["-context:pve"]].concat());
+    assert_eq!(output.code, 6, "{}", output.out);
+}

@@ -164,3 +164,37 @@ fn a_setting_is_given_once_and_an_address_is_no_file() {
         );
     }
 }
+
+#[test]
+fn headless_alone_is_list_with_all_that_list_takes() {
+    let home = Home::new();
+    let output = home.run(&["--headless", "-o", "json"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert!(output.json()["instances"].is_array());
+    assert_eq!(home.run(&["--headless", "--bogus"]).code, 2);
+}
+
+#[test]
+fn what_cannot_be_printed_is_a_failure() {
+    let home = Home::new();
+    for words in [
+        &["list", "-o", "json"][..],
+        &["matrix"],
+        &["completion", "bash"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = home.command().args(words).stdout(full).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
+        assert!(told.contains("standard output cannot be written"), "{told}");
+    }
+}
+
+#[test]
+fn doctor_of_a_context_that_is_not_there_finds_no_health() {
+    let output = Home::new().run(&["doctor", "--context", "nope"]);
+    assert_eq!(output.code, 5, "{} {}", output.out, output.err);
+}

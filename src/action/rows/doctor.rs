@@ -11,6 +11,7 @@ use super::super::planner::{LocalWork, Planned, Shape, plan_local};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Backend, Prepared, TaskCx};
 use crate::doctor;
+use crate::fleet::selector;
 use crate::model::{
     Action, Body, Check, CheckStatus, Data, Error, Field, FieldKind, GroupNoun, Instance,
     InstanceId, InstanceKind, Kind, Outcome, Result, State, Step,
@@ -41,7 +42,8 @@ const DOCTOR: Row = Row {
 
 pub(super) const ROWS: &[&Row] = &[&DOCTOR];
 
-async fn checks(engine: &Arc<Engine>, action: &Action) -> Vec<Check> {
+async fn checks(engine: &Arc<Engine>, action: &Action) -> Result<Vec<Check>> {
+    selector::check_scope(&engine.fleet().view(), &action.scope)?;
     let own = Arc::clone(engine);
     // A home on a dead network drive holds up nobody else.
     let own = tokio::task::spawn_blocking(move || health::checks(&own));
@@ -59,11 +61,11 @@ async fn checks(engine: &Arc<Engine>, action: &Action) -> Vec<Check> {
     }
     let only = action.args.text("check");
     found.retain(|check| only.is_none_or(|id| check.id == id));
-    found
+    Ok(found)
 }
 
 async fn check(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let checks = checks(&engine, &action).await;
+    let checks = checks(&engine, &action).await?;
     if checks.is_empty()
         && let Some(id) = action.args.text("check")
     {
@@ -105,7 +107,7 @@ impl LocalWork for Repair {
 
 async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut works: Vec<(Arc<Instance>, Prepared, Arc<dyn LocalWork>)> = Vec::new();
-    for check in checks(&engine, &action).await {
+    for check in checks(&engine, &action).await? {
         if check.fix.is_none() || check.status == CheckStatus::Ok {
             continue;
         }

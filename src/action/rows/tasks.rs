@@ -93,6 +93,7 @@ fn selected(engine: &Engine, action: &Action) -> Vec<Task> {
 }
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    engine.board().readable()?;
     Ok(Data::new(Body::Tasks(selected(&engine, &action))))
 }
 

@@ -89,6 +89,18 @@ impl Filter {
         self.terms.is_empty()
     }
 
+    /// Whether a context can hold a row that is wanted.
+    pub fn reaches(&self, context: &str, backend: &str) -> bool {
+        self.terms.iter().all(|term| {
+            let said: Option<Vec<bool>> = term
+                .any
+                .iter()
+                .map(|test| test.of_context(context, backend))
+                .collect();
+            said.is_none_or(|said| said.contains(&true) != term.not)
+        })
+    }
+
     /// Whether a row is wanted.
     pub fn matches(&self, row: &Instance, cx: FilterCx) -> bool {
         self.terms

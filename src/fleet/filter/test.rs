@@ -64,6 +64,15 @@ impl Test {
         }
     }
 
+    /// What it says of every instance of a context; `None` when that is for each to say.
+    pub fn of_context(&self, context: &str, backend: &str) -> Option<bool> {
+        match self {
+            Self::Text(Text::Context, pattern) => Some(pattern.is(context)),
+            Self::Text(Text::Backend, pattern) => Some(pattern.is(backend)),
+            _ => None,
+        }
+    }
+
     /// Asks a row.
     pub fn holds(&self, row: &Instance, cx: FilterCx) -> bool {
         match self {

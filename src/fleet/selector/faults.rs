@@ -9,7 +9,7 @@ use crate::model::{
 };
 
 /// Every context that a scope names is there.
-pub(super) fn check_scope(view: &FleetView, scope: &Scope) -> Result<()> {
+pub fn check_scope(view: &FleetView, scope: &Scope) -> Result<()> {
     match scope
         .contexts
         .iter()

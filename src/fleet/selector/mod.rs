@@ -14,8 +14,9 @@ use super::glob::covers;
 use crate::model::{
     ContextView, Error, FleetView, Instance, LeftOut, Result, Scope, Selector, shown,
 };
+pub use faults::check_scope;
 use faults::{parse_filter, silence};
-pub use reach::contexts_of;
+pub use reach::{contexts_in, contexts_of};
 
 /// What the answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +87,12 @@ pub fn resolve(
     let missing = if bulk.is_empty() && filter.is_none() {
         Vec::new()
     } else {
-        reach::among(view, &bulk, &search.silent)
+        let mut silent = reach::among(view, &bulk, &search.silent);
+        silent.retain(|c| {
+            let reaches = |f: &Filter| f.reaches(&c.name, c.kind.as_str());
+            filter.as_ref().is_none_or(reaches)
+        });
+        silent
     };
     if purpose == Purpose::Change {
         resolved.left_out = left_out(&missing, scope)?;

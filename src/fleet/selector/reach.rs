@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ContextView, FleetView, Selector};
+use crate::fleet::filter::Filter;
+use crate::model::{ContextView, FleetView, Scope, Selector};
 
 /// The one context that a selector names; none may be in any.
 pub(super) fn own<'a>(view: &'a FleetView, selector: &Selector) -> Option<&'a ContextView> {
@@ -22,6 +23,19 @@ pub fn contexts_of(view: &FleetView, selectors: &[Selector]) -> Option<Vec<Strin
         .map(|selector| own(view, selector).map(|context| context.name.clone()))
         .collect::<Option<_>>()?;
     (!own.is_empty()).then(|| own.into_iter().collect())
+}
+
+/// The contexts that a filter leaves; `None` where it leaves all, or cannot be read.
+pub fn contexts_in(view: &FleetView, scope: &Scope) -> Option<Vec<String>> {
+    let filter = Filter::parse(scope.filter.as_deref()?).ok()?;
+    let reached: Vec<String> = view
+        .contexts
+        .iter()
+        .filter(|c| filter.reaches(&c.name, c.kind.as_str()))
+        .map(|c| c.name.clone())
+        .collect();
+    // An empty scope would mean every context.
+    (!reached.is_empty() && reached.len() < view.contexts.len()).then_some(reached)
 }
 
 /// Those of `contexts` in which any of these may be. No selector at all means everything.
