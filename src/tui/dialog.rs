@@ -11,6 +11,9 @@ use crate::model::{Consent, Gate, Plan};
 /// was typed ahead arrives after it.
 pub const QUIET_MS: u64 = 250;
 
+/// The smallest screen on which a question can be answered: columns and rows.
+pub const ROOM: (u16, u16) = (30, 8);
+
 /// When keys begin to count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
@@ -155,8 +158,13 @@ impl Dialog {
         }
     }
 
-    /// The buttons, Cancel first.
-    pub fn buttons(&self) -> Vec<Button> {
+    /// On this screen one sees what is asked about.
+    pub fn has_room(size: (u16, u16)) -> bool {
+        size.0 >= ROOM.0 && size.1 >= ROOM.1
+    }
+
+    /// The buttons on a screen of this size, Cancel first. Where the machine's ID has no room nothing can be confirmed.
+    pub fn buttons(&self, size: (u16, u16)) -> Vec<Button> {
         let mut buttons = vec![Button {
             label: if self.only_shows() {
                 "Close".to_owned()
@@ -187,7 +195,7 @@ impl Dialog {
                 live: true,
             });
         }
-        if self.only_shows() {
+        if self.only_shows() || !Self::has_room(size) {
             return buttons;
         }
         let word = self.word();

@@ -2,7 +2,8 @@
 
 use corral::model::State;
 use corral::tui::app::Overlay;
-use corral::tui::msg::Effect;
+use corral::tui::input::Input;
+use corral::tui::msg::{Effect, Msg};
 
 use super::harness::Bench;
 
@@ -343,4 +344,26 @@ async fn words_that_are_too_many_or_ambiguous_run_nothing() {
         );
         bench.press("Ctrl-C Esc").await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_seen_cannot_be_confirmed() {
+    let mut bench = Bench::new().await;
+    bench.select("local/scratch").await;
+    bench.press("p f").await;
+    bench.pass(1000).await;
+    bench.msg(Msg::Input(Input::Resize(20, 5))).await;
+    bench.pass(1000).await;
+    bench.press("P S F Tab Enter").await;
+    assert_eq!(submits(&bench), 0, "{}", bench.screen());
+    bench.msg(Msg::Input(Input::Resize(30, 8))).await;
+    bench.press("p f").await;
+    bench.pass(1000).await;
+    assert!(
+        bench.screen().contains("local/scratch"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("P").await;
+    assert_eq!(submits(&bench), 1);
 }

@@ -85,7 +85,7 @@ pub(super) fn paste(app: &mut App, text: &str) {
 }
 
 fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
-    let ms = app.ms;
+    let (ms, size) = (app.ms, app.setup.size);
     let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() else {
         return Vec::new();
     };
@@ -98,7 +98,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     if !dialog.guard.admits(ms) {
         return Vec::new();
     }
-    let buttons = dialog.buttons();
+    let buttons = dialog.buttons(size);
     let count = buttons.len();
     let live = |n: usize| buttons.get(n).is_some_and(|b| b.live);
     let turn = |from: usize, by: usize| {
@@ -130,7 +130,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
         _ => {
             if dialog.to_type().is_some() {
                 dialog.typed.key(key);
-                let buttons = dialog.buttons();
+                let buttons = dialog.buttons(size);
                 if buttons.get(dialog.focus).is_some_and(|b| !b.live) {
                     dialog.focus = 0;
                 }

@@ -15,7 +15,13 @@ use crate::model::{TargetPlan, shown};
 pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Position> {
     let width = 78.min(canvas.buf.area.width);
     let text_width = usize::from(width.saturating_sub(4)).max(1);
-    let body: Vec<(String, Role)> = lines(app, dialog)
+    let mut said = lines(app, dialog);
+    if !Dialog::has_room(app.setup.size) {
+        let (columns, rows) = super::super::dialog::ROOM;
+        let text = format!("Too small to ask: {columns}x{rows} at least");
+        said.insert(0, (text, Role::Warn));
+    }
+    let body: Vec<(String, Role)> = said
         .into_iter()
         .flat_map(|(text, role)| hang(&text, text_width).into_iter().map(move |l| (l, role)))
         .collect();
@@ -81,7 +87,7 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
         inner.x,
         last,
         inner.width,
-        &dialog.buttons(),
+        &dialog.buttons(app.setup.size),
         dialog.focus,
         open,
     );
