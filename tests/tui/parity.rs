@@ -350,7 +350,10 @@ impl Bench {
             return;
         };
         let wanted = dialog.to_type().map(str::to_owned);
-        let confirm = dialog.buttons((80, 24)).into_iter().find(|b| b.act == Act::Confirm);
+        let confirm = dialog
+            .buttons((80, 24))
+            .into_iter()
+            .find(|b| b.act == Act::Confirm);
         match (wanted, confirm) {
             (Some(text), _) => {
                 self.type_text(&text).await;
