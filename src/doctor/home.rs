@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::model::{Action, Bytes, Check, Dirs, Error, Result, encode_segment, shown};
+use crate::model::{Action, Bytes, Check, Dirs, Error, Result, counted, encode_segment, shown};
 
 /// With less than this left, a task file or a journal line may not be written any more.
 const SCARCE: u64 = 64 << 20;
@@ -224,8 +224,8 @@ fn caches(home: &Home) -> Check {
     Check::warn(
         "corral.cache",
         format!(
-            "{} cached lists are of contexts that are gone, or older than {} days, such as {}",
-            unused.len(),
+            "{} of contexts that are gone, or older than {} days, such as {}",
+            counted(unused.len(), "cached list"),
             OLD_CACHE.as_secs() / 86400,
             path(first)
         ),

@@ -198,3 +198,74 @@ fn doctor_of_a_context_that_is_not_there_finds_no_health() {
     let output = Home::new().run(&["doctor", "--context", "nope"]);
     assert_eq!(output.code, 5, "{} {}", output.out, output.err);
 }
+
+#[test]
+fn what_set_takes_is_listed_without_a_name() {
+    let home = Home::new();
+    for words in [
+        &["create", "--fields"][..],
+        &["create", "--context", "local", "--fields"],
+        &["context", "add", "--backend", "qemu", "--fields"],
+    ] {
+        let output = home.run(words);
+        assert_eq!(output.code, 0, "{words:?}: {}", output.err);
+        assert!(output.out.contains('\t'), "{words:?}: {}", output.out);
+    }
+    for words in [&["create"][..], &["context", "add", "--backend", "qemu"]] {
+        assert_eq!(home.run(words).code, 2, "{words:?}");
+    }
+}
+
+#[test]
+fn a_value_or_a_name_that_begins_with_a_hyphen_is_answered_with_what_works() {
+    let home = Home::new();
+    for (words, remedy) in [
+        (&["create", "w", "--memory", "-5"][..], "--memory=-5"),
+        (&["snapshot", "create", "web", "--name", "-x"], "--name=-x"),
+        (&["create", "--", "-lead"], "cannot be a name"),
+        (&["create", ""], "cannot be a name"),
+        (&["info", "--", "-lead"], "see corral list"),
+        (
+            &["context", "add", "--backend", "qemu"],
+            "See corral context add --help",
+        ),
+        (&["create", "--disk", "1G"], "See corral create --help"),
+    ] {
+        let output = home.run(words).plain();
+        assert_eq!(output.code, 2, "{words:?}");
+        assert!(output.err.contains(remedy), "{words:?}: {}", output.err);
+        assert!(
+            !output.err.contains("use '-- "),
+            "{words:?}: {}",
+            output.err
+        );
+    }
+}
+
+#[test]
+fn a_new_instance_may_be_named_by_its_id() {
+    let home = Home::new();
+    for (name, id) in [
+        ("local/x", "local/x"),
+        ("id:local/y", "local/y"),
+        ("name:a/b", "local/a%2Fb"),
+    ] {
+        let made = home.run(&["create", name, "--disk", "1M"]);
+        assert_eq!(made.code, 0, "{name}: {}", made.err);
+        assert!(
+            made.out.starts_with(&format!("{id}: ")),
+            "{name}: {}",
+            made.out
+        );
+    }
+    for words in [
+        &["create", "nope/x"][..],
+        &["create", "id:foo"],
+        &["create", "local/"],
+        &["create", "local/ns/x"],
+    ] {
+        let output = home.run(&[words, &["--disk", "1M"]].concat());
+        assert_eq!(output.code, 2, "{words:?}: {}", output.err);
+        assert!(output.err.contains("name:"), "{words:?}: {}", output.err);
+    }
+}

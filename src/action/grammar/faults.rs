@@ -1,9 +1,10 @@
 //! What is wrong with a command line, in one line, and what to do.
 
+use super::super::row::Row;
 use super::super::rows::rows;
 use super::ParseFailure;
 use super::tree::verbs_of;
-use crate::model::{Error, nearest, shown};
+use crate::model::{Error, GroupNoun, nearest, shown};
 
 /// Words with two meanings in the field: they run nothing, they answer with the choice.
 pub const AMBIGUOUS_WORDS: &[(&str, &str)] = &[
@@ -26,7 +27,7 @@ pub const AMBIGUOUS_WORDS: &[(&str, &str)] = &[
 ];
 
 /// clap's error as ours.
-pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
+pub(super) fn of_clap(error: &clap::Error, words: &[String]) -> ParseFailure {
     use clap::error::{ContextKind, ContextValue, ErrorKind as Kind};
     if matches!(
         error.kind(),
@@ -70,7 +71,7 @@ pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
     let mut remedy = None;
     for line in lines {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            remedy.get_or_insert_with(|| tip.to_owned());
+            remedy.get_or_insert_with(|| hyphens(error, words).unwrap_or_else(|| tip.to_owned()));
         } else if line.starts_with("[possible values")
             || (message.ends_with(':') && line.starts_with('<'))
             || (message.ends_with(':') && line.starts_with("--"))
@@ -78,8 +79,55 @@ pub(super) fn of_clap(error: &clap::Error) -> ParseFailure {
             message = format!("{message} {line}");
         }
     }
-    let remedy = remedy.unwrap_or_else(|| "See corral --help".to_owned());
+    let remedy = remedy.unwrap_or_else(|| format!("See corral {}--help", verb_in(words)));
     ParseFailure::Bad(
         Error::invalid(shown(&message).into_owned()).remedy(shown(&remedy).into_owned()),
     )
+}
+
+/// What is wrong with a positional, in the words of what it names.
+pub(super) fn of_target(row: &Row, text: &str, error: Error) -> Error {
+    let quoted = shown(text);
+    match row.noun {
+        GroupNoun::NewInstance | GroupNoun::NewContext => {
+            Error::invalid(format!("{quoted:?} cannot be a name"))
+                .remedy("A name is not empty and does not begin with -")
+        }
+        GroupNoun::Instances => error.remedy("No name and no ID begins with -; see corral list"),
+        _ => Error::invalid(format!("{quoted:?} names nothing"))
+            .remedy(format!("See corral {} --help", row.name)),
+    }
+}
+
+/// How to write a value that begins with `-`. `--` only helps where a name is wanted, and no name
+/// begins so.
+fn hyphens(error: &clap::Error, words: &[String]) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue};
+    let ContextValue::String(word) = error.get(ContextKind::InvalidArg)? else {
+        return None;
+    };
+    let at = words.iter().position(|given| given == word)?;
+    let option = words[..at].last()?;
+    let is_option = option.len() > 2 && option.starts_with("--") && !option.contains('=');
+    (is_option && !word.starts_with("--"))
+        .then(|| format!("If it is the value of {option}: {option}={word}"))
+}
+
+/// The verb that the words begin with, with a space behind it.
+fn verb_in(words: &[String]) -> String {
+    let plain: Vec<&str> = words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.starts_with('-'))
+        .take(2)
+        .collect();
+    let known = |verb: &str| {
+        rows()
+            .iter()
+            .find(|row| row.name == verb || row.aliases.contains(&verb))
+    };
+    let found = (1..=plain.len())
+        .rev()
+        .find_map(|n| known(&plain[..n].join(" ")));
+    found.map_or_else(String::new, |row| format!("{} ", row.name))
 }

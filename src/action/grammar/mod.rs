@@ -127,7 +127,7 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
     let argv = std::iter::once("corral").chain(words.iter().map(String::as_str));
     let matches = tree::command()
         .try_get_matches_from(argv)
-        .map_err(|error| faults::of_clap(&error))?;
+        .map_err(|error| faults::of_clap(&error, words))?;
     let mut leaf = &matches;
     let mut path: Vec<&str> = Vec::new();
     while let Some((word, sub)) = leaf.subcommand() {
@@ -163,7 +163,9 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
     invocation.action.args = values::read_fields(row.fields, leaf)?;
     if let Ok(Some(targets)) = leaf.try_get_many::<String>("TARGETS") {
         for target in targets {
-            invocation.action.targets.push(target.parse::<Selector>()?);
+            let selector = target.parse::<Selector>();
+            let selector = selector.map_err(|error| faults::of_target(row, target, error))?;
+            invocation.action.targets.push(selector);
         }
     }
     for (heading, flags) in tree::row_flags(row) {

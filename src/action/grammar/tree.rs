@@ -47,6 +47,9 @@ const OUTPUT_FLAGS: &[Field] = &[
     ),
 ];
 
+/// The flag that lists what `--set` takes.
+const FIELDS: &str = "fields";
+
 /// The whole command tree, built from the rows.
 pub fn command() -> Command {
     let mut root = Command::new("corral")
@@ -149,11 +152,23 @@ fn command_of(row: &'static Row, word: &'static str) -> Command {
 }
 
 fn with_arguments(mut command: Command, row: &Row) -> Command {
+    // What a row only reads for its own `--fields` needs no object.
+    let lists_fields = row.shapes.iter().any(|(flag, _)| *flag == FIELDS);
+    let needed = |arg: Arg| {
+        if lists_fields && arg.is_required_set() {
+            arg.required(false).required_unless_present(FIELDS)
+        } else {
+            arg
+        }
+    };
     if let Some(arg) = positional(row) {
-        command = command.arg(arg);
+        command = command.arg(needed(arg));
     }
     for field in row.fields {
-        command = command.arg(arg_of(field));
+        let arg = arg_of(field);
+        // A kind is what decides which fields there are.
+        let is_kind = field.name == "backend";
+        command = command.arg(if is_kind { arg } else { needed(arg) });
     }
     for (heading, flags) in row_flags(row) {
         for field in flags {

@@ -13,7 +13,7 @@ use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, K
 use crate::backend::registry;
 use crate::model::{
     Action, Body, Bytes, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId,
-    InstanceKind, Operation, Result, SecretText, State, nearest, shown,
+    InstanceKind, Operation, Result, SecretText, Selector, State, nearest, shown,
 };
 
 const CREATE: Row = Row {
@@ -175,8 +175,40 @@ async fn list_fields(engine: Arc<Engine>, action: Action) -> Result<Data> {
     Ok(Data::new(Body::Text(text)))
 }
 
+/// Where a new instance is to be, and its name. An ID says both; a name that only looks like one is
+/// written `name:…`.
+fn place(engine: &Engine, action: &Action) -> Result<(String, String)> {
+    let typed = action.targets.first().map_or("", Selector::as_str);
+    if let Some(name) = typed.strip_prefix("name:") {
+        return Ok((home(engine, action)?, name.to_owned()));
+    }
+    let id = typed.strip_prefix("id:").unwrap_or(typed);
+    if id == typed && !typed.contains('/') {
+        return Ok((home(engine, action)?, typed.to_owned()));
+    }
+    let hint = format!("If all of it is the name: name:{}", shown(typed));
+    let id: InstanceId = id
+        .parse()
+        .map_err(|error: Error| error.remedy(hint.clone()))?;
+    let bad = |why: String| Err(Error::invalid(why).remedy(hint.clone()));
+    let context = id.context().to_owned();
+    if engine.fleet().view().context(&context).is_none() {
+        return bad(format!("there is no context {:?}", shown(&context)));
+    }
+    if action.scope.contexts.iter().any(|other| *other != context) {
+        return bad(format!(
+            "{id} is not in {}",
+            action.scope.contexts.join(", ")
+        ));
+    }
+    if id.namespace().is_some() {
+        return bad(format!("{id}: a new instance is CONTEXT/NAME"));
+    }
+    Ok((context, id.key().to_owned()))
+}
+
 async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
-    let context = home(&engine, &action)?;
+    let (context, name) = place(&engine, &action)?;
     let member = engine.fleet().member(&context).ok_or_else(|| {
         Error::not_found(format!("there is no context {context:?}"))
             .remedy("See corral context list")
@@ -185,11 +217,6 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let ready = cx.within(&context, member.backend.ready(&cx)).await;
     ready.map_err(|error| error.in_context(&context))?;
     let info = registry::find(&member.spec.kind);
-    let typed = action
-        .targets
-        .first()
-        .map_or("", crate::model::Selector::as_str);
-    let name = typed.strip_prefix("name:").unwrap_or(typed).to_owned();
     let request = request(&engine, &action, &name, info)?;
     let id = InstanceId::new(&context, None, &name);
     let stub = Instance::new(
