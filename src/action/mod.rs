@@ -25,6 +25,7 @@ pub mod task_files;
 pub mod ui_state;
 pub mod waiting;
 
+pub use crate::backend::demo::KEYS as DEMO_KEYS;
 /// Keeps what can be had again, for fronts: whole or not at all.
 pub use crate::link::files::write_unsynced as write_cache;
 pub use engine::{Engine, EngineParts};

@@ -3,7 +3,7 @@
 use clap::Command;
 
 use crate::action::fleet_api::filter::FIELDS;
-use crate::action::{Row, Run, Targets, grammar, row::Group, rows};
+use crate::action::{DEMO_KEYS, Row, Run, Targets, grammar, row::Group, rows};
 use crate::model::{Field, FieldKind};
 
 /// `docs/commands.md`.
@@ -27,12 +27,27 @@ pub fn commands() -> String {
     for field in Row::CHANGE_FLAGS {
         out.push_str(&flag(field, "changes"));
     }
+    out.push_str(DEMO);
+    for (_, text) in DEMO_KEYS {
+        let (example, does) = text.split_once(": ").unwrap_or((text, ""));
+        out.push_str(&format!("| `{example}` | {does} |\n"));
+    }
     out.push_str(FILTERS);
     for field in FIELDS {
         out.push_str(&format!("| `{}` | {} |\n", field.name, field.takes));
     }
     out
 }
+
+const DEMO: &str = "
+## The simulated fleet
+
+`--demo` runs any command, and the full-screen view, on a fleet in memory that touches nothing; `--demo=large` has 10 000 \
+instances. What follows, separated by `,`, makes it misbehave: `corral --demo=large,down=pve,latency=200ms`.
+
+| word | does |
+|---|---|
+";
 
 const FILTERS: &str = "
 ## Filters

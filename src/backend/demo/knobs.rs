@@ -113,7 +113,8 @@ pub struct DemoOptions {
     pub knobs: Knobs,
 }
 
-const KEYS: &[(&str, &str)] = &[
+/// What can follow `--demo=`, by word: an example and what it does.
+pub const KEYS: &[(&str, &str)] = &[
     ("down", "down=CONTEXT: never answers"),
     ("refused", "refused=CONTEXT: refuses the connection at once"),
     ("expired", "expired=CONTEXT: its login has expired"),

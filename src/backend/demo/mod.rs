@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub use backend::Demo;
 pub use calls::Calls;
 pub use fleet::{context_names, members};
-pub use knobs::{Clock, DemoOptions, DemoSize, Knobs, parse};
+pub use knobs::{Clock, DemoOptions, DemoSize, KEYS, Knobs, parse};
 
 use super::contract::Backend;
 use crate::model::ContextSpec;
