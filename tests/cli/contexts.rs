@@ -162,3 +162,33 @@ fn a_found_context_under_another_name_is_told_by_that_name() {
     let listed = home.run(&["context", "list"]);
     assert!(listed.out.contains("local"), "{}", listed.out);
 }
+
+#[test]
+fn a_context_that_hides_a_found_one_says_so_before_it_does() {
+    let home = Home::new();
+    let add = &[
+        "--headless",
+        "context",
+        "add",
+        "q2",
+        "--backend",
+        "qemu",
+        "-y",
+    ][..];
+    let plan = home.run(&[add, &["--dry-run"]].concat());
+    assert_eq!(plan.code, 0, "{}", plan.err);
+    assert!(plan.out.contains("the name local"), "{}", plan.out);
+    // The default would lead nowhere.
+    assert_eq!(
+        home.run(&["--headless", "context", "use", "local", "-y"])
+            .code,
+        0
+    );
+    let refused = home.run(add);
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert!(refused.err.contains("default context"), "{}", refused.err);
+    std::fs::remove_file(home.path().join(".config/corral/config.toml")).unwrap();
+    let added = home.run(add);
+    assert_eq!(added.code, 0, "{}", added.err);
+    assert!(added.out.contains("in the stead of local"), "{}", added.out);
+}

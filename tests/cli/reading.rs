@@ -184,3 +184,20 @@ fn a_wait_in_vain_says_a_line_that_waits_longer() {
     assert_eq!(line, "wait local/web --for running --timeout 30m");
     assert!(corral::action::grammar::parse(&words).is_ok(), "{line}");
 }
+
+#[test]
+fn a_broken_definition_is_no_usage_error() {
+    let home = Home::new();
+    home.run(&["create", "web", "--disk", "1M"]);
+    let file = home
+        .files()
+        .into_iter()
+        .find(|file| file.ends_with("/vm.toml"))
+        .unwrap();
+    std::fs::write(file, "broken [").unwrap();
+    for words in [&["info", "web"][..], &["snapshot", "list", "web"]] {
+        let output = home.run(words);
+        assert_eq!(output.code, 1, "{words:?}: {}", output.err);
+        assert!(output.err.contains("vm.toml"), "{words:?}: {}", output.err);
+    }
+}

@@ -7,7 +7,7 @@ use super::super::envelope;
 use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use crate::fleet::selector::Purpose;
-use crate::model::{Action, Body, Data, Detail, Error, Field, GroupNoun, Result, Scope};
+use crate::model::{Action, Body, Data, Detail, Error, ErrorKind, Field, GroupNoun, Result, Scope};
 
 pub(super) const ROWS: &[&Row] = &[&Row {
     aliases: &["show"],
@@ -50,11 +50,19 @@ pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<(Ve
         let mut detail = cx
             .within(context, member.backend.detail(&cx, &instance.id))
             .await
-            .map_err(|error| error.in_context(context))?;
+            .map_err(|error| not_usage(error).in_context(context))?;
         engine.fleet().note_detail(&detail);
         detail.instance.protected |=
             engine.protection().holds(&detail.instance) || instance.protected;
         details.push(detail);
     }
     Ok((details, scope))
+}
+
+/// What is wrong with an instance's own files is no fault of the command line.
+fn not_usage(mut error: Error) -> Error {
+    if error.kind == ErrorKind::Invalid {
+        error.kind = ErrorKind::Backend;
+    }
+    error
 }

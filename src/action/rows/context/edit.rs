@@ -13,9 +13,9 @@ use crate::action::planner::{Planned, Shape};
 use crate::action::row::Risk;
 use crate::action::rows::create::default_name;
 use crate::backend::contract::Prepared;
-use crate::config::{edit, is_context_name};
+use crate::config::{COMMON_CONTEXT_KEYS, edit, is_context_name};
 use crate::link::trust::TrustStore;
-use crate::model::{Action, ContextSpec, Error, Outcome, Result, Step, shown};
+use crate::model::{Action, ContextSpec, Error, Outcome, Refusal, Result, Step, shown};
 
 pub(super) async fn make_default(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let name = only(&action);
@@ -103,7 +103,7 @@ pub(super) async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         info.id,
         lines(&shown_values)
     );
-    let prepared = Prepared::new(
+    let mut prepared = Prepared::new(
         token(&engine),
         vec![step(
             format!("Adds the context {name} ({})", info.title),
@@ -111,14 +111,30 @@ pub(super) async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> 
             format!("corral context remove {name}"),
         )],
     );
+    let hidden = hidden_by(&engine, info.id, &values);
+    if let Some(hidden) = &hidden {
+        prepared.losses.push(format!(
+            "the name {hidden}: it is the same place, its instances are {name}/… from then on"
+        ));
+        if engine.config().settings.default_context.as_ref() == Some(hidden) {
+            let why = format!("{hidden} is the default context and would be hidden by {name}");
+            let remedy = format!(
+                "Make another one the default first: corral context use NAME. Or name this one {hidden}"
+            );
+            prepared.refusals.push(Refusal::new(why, Some(remedy)));
+        }
+    }
     let path = engine.config().path.clone();
     let mut shape = Shape::of(&action)?;
     "Add the context".clone_into(&mut shape.ask);
     let (kind, id, own) = (info.kind(), info.id, name.clone());
     let deed: Deed = Box::new(move || {
         edit::add_context(&path, &own, id, &shown_values)?;
+        let instead = hidden
+            .as_ref()
+            .map_or_else(String::new, |hidden| format!(" in the stead of {hidden}"));
         Ok(Outcome::changed(format!(
-            "added; look at it: corral context test {own}"
+            "added{instead}; look at it: corral context test {own}"
         )))
     });
     let target = Target {
@@ -130,6 +146,20 @@ pub(super) async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         work: asking(deed, ask),
     };
     plan(&engine, action, shape, vec![target])
+}
+
+/// The found context that one with these values would hide: it is the same place.
+fn hidden_by(engine: &Engine, kind: &str, values: &IndexMap<String, Value>) -> Option<String> {
+    let own: IndexMap<String, Value> = values
+        .iter()
+        .filter(|(key, _)| COMMON_CONTEXT_KEYS.iter().all(|field| field.name != *key))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let members = engine.fleet().members();
+    let hidden = members.iter().find(|member| {
+        !member.spec.configured && member.spec.kind.as_str() == kind && member.spec.fields == own
+    })?;
+    Some(hidden.spec.name.clone())
 }
 
 pub(super) async fn set(engine: Arc<Engine>, action: Action) -> Result<Planned> {
