@@ -81,6 +81,11 @@ impl Glyphs {
         self.pick("│", "|")
     }
 
+    /// Corners of a box: top left, top right, bottom left, bottom right.
+    pub fn corners(self) -> [&'static str; 4] {
+        ["╭", "╮", "╰", "╯"].map(|corner| self.pick(corner, "+"))
+    }
+
     /// Text goes on.
     pub fn more(self) -> &'static str {
         self.pick("…", "~")

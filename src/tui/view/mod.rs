@@ -96,6 +96,12 @@ fn frame(canvas: &mut Canvas, area: Rect, title: &str, role: Role) -> Rect {
     });
     let rule = canvas.style(Role::Rule);
     let bar = canvas.glyphs.bar();
+    let (left, right) = (area.x, area.right() - 1);
+    let (top, bottom) = (area.y, area.bottom() - 1);
+    let places = [(left, top), (right, top), (left, bottom), (right, bottom)];
+    for ((x, y), corner) in places.into_iter().zip(canvas.glyphs.corners()) {
+        canvas.put_styled(x, y, 1, corner, rule);
+    }
     let title = format!(" {title} ");
     canvas.put(
         area.x + 2,
