@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::link::files::lock_beside;
-use crate::model::{Action, Error, HistoryEntry, Result, TargetState, Task};
+use crate::model::{Action, Error, HistoryEntry, HistoryLeft, Result, TargetState, Task};
 
 /// A line is never longer: it is written by one `write`.
 const LINE: usize = 4096;
@@ -30,8 +30,11 @@ struct Line {
     command: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     action: Option<Action>,
+    /// Of a start: all of them. Ends of earlier versions have here what was left.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     targets: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left: Vec<HistoryLeft>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +80,7 @@ impl Journal {
             command: Some(task.command.clone()),
             action: Some(task.action.clone()),
             targets,
+            left: Vec::new(),
             user: Some(user_name()),
             state: None,
             error: None,
@@ -85,16 +89,6 @@ impl Journal {
 
     /// A change has ended.
     pub fn end(&self, task: &Task) {
-        let error = task.targets.iter().find_map(|t| match &t.state {
-            TargetState::Failed(error) => Some(error.to_string()),
-            _ => None,
-        });
-        let left = task
-            .targets
-            .iter()
-            .filter(|t| !matches!(t.state, TargetState::Done(_)))
-            .map(|t| t.id.to_string())
-            .collect();
         let ended = self.append(Line {
             format: 1,
             what: "end".to_owned(),
@@ -102,10 +96,11 @@ impl Journal {
             at: task.ended_at.unwrap_or_else(Timestamp::now),
             command: None,
             action: None,
-            targets: left,
+            targets: Vec::new(),
+            left: left_of(task),
             user: None,
             state: Some(task.state.as_str().to_owned()),
-            error,
+            error: error_of(task),
         });
         if let Err(error) = ended {
             tracing::warn!(%error, "the journal could not be written");
@@ -120,20 +115,7 @@ impl Journal {
                 .push(line);
             return Ok(());
         };
-        let mut text = encode(&line);
-        if text.len() > LINE {
-            let all = line.targets.len();
-            line.targets.truncate(20);
-            line.targets
-                .push(format!("and {} more", all.saturating_sub(20)));
-            line.error = line.error.map(|e| e.chars().take(300).collect());
-            line.command = line.command.map(|c| c.chars().take(800).collect());
-            text = encode(&line);
-            if text.len() > LINE {
-                line.action = None;
-                text = encode(&line);
-            }
-        }
+        let text = encode_short(&mut line);
         Self::write(path, &text)
     }
 
@@ -174,6 +156,7 @@ impl Journal {
                     action: line.action.unwrap_or_default(),
                     state: "running".to_owned(),
                     targets: line.targets,
+                    left: Vec::new(),
                     error: None,
                     user: line.user.unwrap_or_default(),
                 });
@@ -181,6 +164,11 @@ impl Journal {
                 entry.ended_at = Some(line.at);
                 entry.state = line.state.unwrap_or_default();
                 entry.error = line.error;
+                let earlier = line.targets.into_iter().map(|id| HistoryLeft {
+                    id,
+                    why: String::new(),
+                });
+                entry.left = line.left.into_iter().chain(earlier).collect();
             }
         }
         let from = entries.len().saturating_sub(limit);
@@ -189,6 +177,65 @@ impl Journal {
             skipped,
         })
     }
+}
+
+/// The targets of a task that has ended, or whose process is gone, that did not do it, and why.
+pub(super) fn left_of(task: &Task) -> Vec<HistoryLeft> {
+    let left = task.targets.iter().filter_map(|target| {
+        let why = match &target.state {
+            TargetState::Done(_) => return None,
+            TargetState::Failed(error) => error.to_string(),
+            TargetState::Queued | TargetState::Skipped => "not begun".to_owned(),
+            TargetState::Running => match &target.step {
+                Some(step) => format!("not ended: {step}"),
+                None => "not ended".to_owned(),
+            },
+        };
+        let id = target.id.to_string();
+        Some(HistoryLeft { id, why })
+    });
+    left.collect()
+}
+
+/// The first failure of a task.
+pub(super) fn error_of(task: &Task) -> Option<String> {
+    task.targets.iter().find_map(|t| match &t.state {
+        TargetState::Failed(error) => Some(error.to_string()),
+        _ => None,
+    })
+}
+
+/// A line that is short enough: of long lists as many as have room, and how many more there were.
+fn encode_short(line: &mut Line) -> String {
+    let mut text = encode(line);
+    let (targets, left) = (line.targets.clone(), line.left.clone());
+    for keep in [20, 10, 4, 1] {
+        if text.len() <= LINE {
+            break;
+        }
+        let more = |all: usize| (all > keep).then(|| format!("and {} more", all - keep));
+        let first = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+        line.targets = targets.iter().take(keep).cloned().collect();
+        line.targets.extend(more(targets.len()));
+        let shorter = left.iter().take(keep).map(|left| HistoryLeft {
+            id: left.id.clone(),
+            why: first(&left.why, 100),
+        });
+        line.left = shorter.collect();
+        line.left.extend(more(left.len()).map(|id| HistoryLeft {
+            id,
+            why: String::new(),
+        }));
+        line.error = line.error.as_deref().map(|error| first(error, 300));
+        line.command = line.command.as_deref().map(|command| first(command, 800));
+        text = encode(line);
+        if text.len() > LINE {
+            // What cannot be run again can still be read.
+            line.action = None;
+            text = encode(line);
+        }
+    }
+    text
 }
 
 fn encode(line: &Line) -> String {

@@ -1,7 +1,7 @@
 //! What a read gives back, in the envelope that `-o json` prints.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::action::Action;
 use super::detail::{Detail, Sample, Snapshot};
@@ -169,10 +169,21 @@ pub struct HistoryEntry {
     pub state: String,
     /// IDs.
     pub targets: Vec<String>,
+    /// Those of them that did not do it; all others did.
+    pub left: Vec<HistoryLeft>,
     /// First failure.
     pub error: Option<String>,
     /// Who: user name of the process.
     pub user: String,
+}
+
+/// A target of a change that was left as it was, or on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HistoryLeft {
+    /// Its ID.
+    pub id: String,
+    /// Why: what failed, how far it was, or that it was not begun.
+    pub why: String,
 }
 
 /// One `wait` result.

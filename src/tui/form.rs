@@ -120,7 +120,7 @@ impl Form {
     /// The command line, word by word.
     pub fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = self.row.name.split(' ').map(str::to_owned).collect();
-        words.extend(self.targets.iter().cloned());
+        let mut names = self.targets.clone();
         for entry in &self.entries {
             let text = entry.line.text().trim();
             if entry.kind == FieldKind::Flag {
@@ -128,12 +128,17 @@ impl Form {
                     words.push(format!("--{}", entry.name));
                 }
             } else if entry.positional && !text.is_empty() {
-                words.push(text.to_owned());
+                names.push(text.to_owned());
             } else if !text.is_empty() {
                 words.push(format!("--{}={text}", entry.name));
             }
         }
         words.extend(self.extra.iter().cloned());
+        // What is typed into a field is a value, whatever it looks like.
+        if names.iter().any(|name| name.starts_with('-')) {
+            words.push("--".to_owned());
+        }
+        words.extend(names);
         words
     }
 

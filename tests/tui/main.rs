@@ -5,8 +5,10 @@
 mod dialogs;
 mod filters;
 mod fixture;
+mod forms;
 mod frames;
 mod harness;
+mod history;
 mod invariants;
 mod kept;
 mod keys;

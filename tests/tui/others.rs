@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::harness::Bench;
 use corral::backend::demo::Knobs;
 
-fn task(id: &str) -> Task {
+pub fn task(id: &str) -> Task {
     Task {
         id: id.to_owned(),
         command: "corral stop local/web --timeout 8s".to_owned(),

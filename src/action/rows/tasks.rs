@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 
 use super::super::engine::Engine;
+use super::super::journal::{error_of, left_of};
 use super::super::planner::{LocalWork, Planned, Shape, plan_local};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Prepared, TaskCx};
@@ -132,18 +133,16 @@ async fn show(engine: Arc<Engine>, action: Action) -> Result<Data> {
 async fn history(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let last = usize::try_from(action.args.count("last").unwrap_or(50)).unwrap_or(usize::MAX);
     let history = engine.journal().read(last)?;
-    let running: Vec<String> = engine
-        .board()
-        .all()
-        .into_iter()
-        .filter(|t| !t.state.is_final())
-        .map(|t| t.id)
-        .collect();
+    let tasks = engine.board().all();
     let mut entries = history.entries;
     for entry in &mut entries {
-        // It began, has no end, and no process holds it: corral was killed.
-        if entry.ended_at.is_none() && !running.contains(&entry.task) {
+        let task = tasks.iter().find(|task| task.id == entry.task);
+        let runs = task.is_some_and(|task| !task.state.is_final());
+        // It began, has no end, and no process holds it: corral was killed. How far it was stands in its file.
+        if entry.ended_at.is_none() && !runs {
             TaskState::Interrupted.as_str().clone_into(&mut entry.state);
+            entry.left = task.map(left_of).unwrap_or_default();
+            entry.error = task.and_then(error_of);
         }
     }
     let mut data = Data::new(Body::History(entries));

@@ -3,7 +3,7 @@
 use ratatui::layout::Position;
 
 use super::super::form::Form;
-use super::super::text::Canvas;
+use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use crate::action::grammar;
 use crate::model::FieldKind;
@@ -53,7 +53,14 @@ pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
     if foot >= 3 {
         match (&form.error, form.entries.get(form.focus)) {
             (Some(error), _) => {
-                canvas.put(inner.x, y, inner.width, error, Role::Error);
+                // What to do stands at its end: it takes lines of the fields as it needs them.
+                let lines = wrap(error, usize::from(inner.width.max(1)));
+                let over = (lines.len() as u16).saturating_sub(1).min(y - inner.y);
+                for (n, line) in lines.iter().take(usize::from(over) + 1).enumerate() {
+                    let at = y - over + n as u16;
+                    canvas.cell(inner.x, at, inner.width, "", canvas.style(Role::Text));
+                    canvas.put(inner.x, at, inner.width, line, Role::Error);
+                }
             }
             (None, Some(entry)) => {
                 let choice = match entry.kind {

@@ -1,0 +1,52 @@
+//! Arguments asked field by field.
+
+use corral::tui::app::Overlay;
+use corral::tui::edit::Line;
+use corral::tui::msg::Effect;
+
+use super::harness::Bench;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_typed_into_a_field_is_a_value_whatever_it_looks_like() {
+    let mut bench = Bench::new().await;
+    bench.press("+").await;
+    let Some(Overlay::Form(form)) = bench.app.overlays.last_mut() else {
+        panic!()
+    };
+    form.focus = form.entries.iter().position(|e| e.positional).unwrap();
+    bench.type_text("--force").await;
+    let screen = bench.screen();
+    assert!(screen.contains("= corral create -- --force"), "{screen}");
+    let Some(Overlay::Form(form)) = bench.app.overlays.last_mut() else {
+        panic!()
+    };
+    form.focus = form.entries.len() + 1;
+    bench.press("Enter").await;
+    // One clear message, whole, and no talk of options.
+    let screen = bench.screen();
+    assert!(screen.contains("\"--force\" cannot be a name"), "{screen}");
+    assert!(screen.contains(" with - "), "{screen}");
+    assert!(!screen.contains("argument"), "{screen}");
+    for field in ["image", "note"] {
+        let Some(Overlay::Form(form)) = bench.app.overlays.last_mut() else {
+            panic!()
+        };
+        form.focus = form.entries.iter().position(|e| e.name == field).unwrap();
+        bench.type_text("--force").await;
+    }
+    let Some(Overlay::Form(form)) = bench.app.overlays.last_mut() else {
+        panic!()
+    };
+    form.focus = form.entries.iter().position(|e| e.positional).unwrap();
+    form.entries[form.focus].line = Line::new("fine");
+    form.focus = form.entries.len() + 1;
+    bench.press("Enter").await;
+    let asked = bench.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Plan(_, action) => Some(action.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap_or_else(|| panic!("nothing is planned\n{}", bench.screen()));
+    assert_eq!(asked.targets[0].as_str(), "fine");
+    assert_eq!(asked.args.text("note"), Some("--force"));
+    assert_eq!(asked.args.text("image"), Some("--force"));
+}
