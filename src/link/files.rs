@@ -34,6 +34,15 @@ pub fn fault(what: &str, path: &Path, error: std::io::Error) -> Error {
     }
 }
 
+/// Whether what failed had no room: the file system is full, or this user's share of it.
+pub fn is_full(error: &Error) -> bool {
+    use std::io::ErrorKind as K;
+    let source = error.source.as_deref();
+    source
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|e| matches!(e.kind(), K::StorageFull | K::QuotaExceeded))
+}
+
 /// Makes a folder and its parents, 0700.
 pub fn make_dir(dir: &Path) -> Result<()> {
     std::fs::DirBuilder::new()

@@ -65,6 +65,8 @@ enum Mood {
     Lies,
     /// Talks nonsense after it has said who it is.
     Raves,
+    /// Says who it is and that it runs, and agrees to everything else.
+    Nods,
     /// Ends in the middle of its first answer.
     Dies,
 }
@@ -104,6 +106,10 @@ fn speak(mut stream: UnixStream, mood: Mood, uuid: uuid::Uuid) -> std::io::Resul
                 serde_json::json!({"return": {"UUID": uuid::Uuid::new_v4()}, "id": id})
             }
             ("query-uuid", _) => serde_json::json!({"return": {"UUID": uuid}, "id": id}),
+            ("query-status", Mood::Nods) => {
+                serde_json::json!({"return": {"status": "running"}, "id": id})
+            }
+            (_, Mood::Nods) => serde_json::json!({"return": "nonsense", "id": id}),
             _ => serde_json::json!({"return": {"status": ["\u{1b}[2J"], "x": 7}, "id": id}),
         };
         writeln!(stream, "{answer}")?;
@@ -746,4 +752,120 @@ async fn a_snapshot_does_not_wait_for_what_it_does_not_bring() {
     }
     let (code, text) = says(&lab, &[&words[..], &["--for", "stopped"]].concat());
     assert_eq!(code, 0, "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_in_place_of_the_monitor_is_not_believed() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    lab.power("web", START).await.unwrap();
+    let vm = lab.ctx.store.load("web").unwrap();
+    let pid: u32 = lab.pid(&vm).parse().unwrap();
+    monitor(&lab, "web", Mood::Nods);
+    let row = lab.row("web").await;
+    assert_eq!(row.state, State::Unknown, "{row:?}");
+    assert!(
+        row.reason
+            .clone()
+            .unwrap()
+            .contains(&format!("its QEMU is process {pid}"))
+    );
+    let power = Power(lab.ctx.clone());
+    refused(&lab, &power, &row, STOP).await;
+    let gentle = RemoveRequest {
+        keep_disks: false,
+        force: false,
+    };
+    let text = refused(&lab, &Remove(lab.ctx.clone()), &row, gentle).await;
+    assert!(
+        text.contains("cannot be asked") && text.contains("stop --force"),
+        "{text}"
+    );
+    let told = check(&lab, "qemu.silent.web").await;
+    assert_eq!(told.message.matches("local/web").count(), 1, "{told:?}");
+    assert!(corral::link::signal::is_alive(pid));
+    // Only what is meant to end it does.
+    assert!(lab.power("web", FORCE).await.unwrap().changed);
+    assert!(!corral::link::signal::is_alive(pid));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_of_someone_elses_is_not_offered_to_doctor() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let dir = lab.ctx.store.dir("mine").unwrap();
+    fs::create_dir_all(&dir).unwrap();
+    fs::write(dir.join("thesis.txt"), "x").unwrap();
+    let told = check(&lab, "qemu.unfinished.mine").await;
+    assert!(
+        told.fix.is_none() && told.message.contains("holds files"),
+        "{told:?}"
+    );
+    let (code, text) = says(
+        &lab,
+        &["create", "mine", "--disk", "1M", "--firmware", "bios"],
+    );
+    assert_ne!(code, 0);
+    assert!(
+        text.contains("no VM of corral") && !text.contains("--fix"),
+        "{text}"
+    );
+    // An empty one is what a killed create leaves.
+    fs::remove_file(dir.join("thesis.txt")).unwrap();
+    assert!(check(&lab, "qemu.unfinished.mine").await.fix.is_some());
+}
+
+/// The program as a user who is not root, where this one is: root may enter everything.
+fn as_other(lab: &Lab, words: &[&str]) -> std::process::Output {
+    let plain = lab.corral(words);
+    let mut command = std::process::Command::new("setpriv");
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .env_clear()
+        .env("HOME", lab.root.path())
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .stdin(std::process::Stdio::null());
+    command.output().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_whose_folder_is_closed_is_broken_and_not_gone() {
+    let root = rustix::process::geteuid().is_root();
+    if !has_qemu() || !root || which::which("setpriv").is_err() {
+        eprintln!("skipped: needs root and setpriv");
+        return;
+    }
+    let lab = Lab::new();
+    blank(&lab, "web").await;
+    let vm = lab.ctx.store.load("web").unwrap();
+    let state = lab.ctx.paths(&vm.uuid).unwrap().dir;
+    fs::create_dir_all(&state).unwrap();
+    let owned = std::process::Command::new("chown")
+        .args(["-R", "65534:65534"])
+        .arg(lab.root.path())
+        .status();
+    assert!(owned.unwrap().success());
+    let dir = lab.ctx.store.dir("web").unwrap();
+    std::os::unix::fs::chown(&dir, Some(0), Some(0)).unwrap();
+    let listed = as_other(&lab, &["list", "-o", "json"]);
+    let Ok(list) = serde_json::from_slice::<serde_json::Value>(&listed.stdout) else {
+        eprintln!("skipped: another user cannot run this program: {listed:?}");
+        return;
+    };
+    assert_eq!(list["instances"][0]["state"], "broken", "{list}");
+    let fixed = as_other(&lab, &["doctor", "--fix", "-y"]);
+    assert!(state.exists(), "{fixed:?}");
+    let made = as_other(
+        &lab,
+        &["create", "web", "--disk", "1M", "--firmware", "bios"],
+    );
+    let text = String::from_utf8_lossy(&made.stderr);
+    assert!(!text.contains("interrupted"), "{text}");
 }

@@ -586,6 +586,11 @@ async fn doctor_ends_what_a_boot_test_left() {
         state.join("probe-bbbbbb"),
         state.join("probe-cccccc"),
     );
+    // By the number in the name: a corral that has ended, and one that has not.
+    let (dead, alive) = (
+        state.join(format!("probe-{}-x", u32::MAX - 1)),
+        state.join(format!("probe-{}-x", std::process::id())),
+    );
     for file in [&rom, &late, &fresh] {
         fs::write(file, vec![0xf4; 65536]).unwrap();
     }
@@ -602,8 +607,9 @@ async fn doctor_ends_what_a_boot_test_left() {
     fs::copy(&rom, &foreign).unwrap();
     let (mut ours, mut other) = (guest(&rom), guest(&foreign));
     tokio::time::sleep(Duration::from_secs(12)).await;
-    fs::write(&fresh, vec![0xf4; 65536]).unwrap();
-
+    for file in [&fresh, &dead, &alive] {
+        fs::write(file, vec![0xf4; 65536]).unwrap();
+    }
     let found = lab.backend().doctor(&ReadCx::quiet(READ)).await;
     let check = found.iter().find(|check| check.id == "qemu.probes");
     assert!(
@@ -621,5 +627,9 @@ async fn doctor_ends_what_a_boot_test_left() {
     }
     assert!(spared, "a QEMU of another folder was ended");
     assert!(!rom.exists() && !late.exists(), "files are left");
-    assert!(fresh.exists(), "a test that runs right now lost its file");
+    assert!(!dead.exists(), "the file of a dead corral is left");
+    assert!(
+        fresh.exists() && alive.exists(),
+        "a test that runs right now lost its file"
+    );
 }

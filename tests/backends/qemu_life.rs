@@ -578,6 +578,41 @@ async fn a_disk_that_fills_up_leaves_nothing() {
     assert_eq!(left, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_on_a_full_disk_can_be_deleted() {
+    if !has_qemu() || !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root for a file system of its own size");
+        return;
+    }
+    let lab = Lab::new();
+    let data = lab.ctx.env.dirs.data.clone();
+    fs::create_dir_all(&data).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=6m", "tmpfs"])
+        .arg(&data)
+        .status();
+    if !mounted.unwrap().success() {
+        eprintln!("skipped: cannot mount a tmpfs here");
+        return;
+    }
+    let mut wanted = request("x", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    let made = lab.make(wanted).await;
+    let filled = fs::write(data.join("filler"), vec![1; 8 << 20]);
+    let on = lab.instance("x", State::Stopped);
+    let request = RemoveRequest {
+        keep_disks: false,
+        force: false,
+    };
+    let deleted = lab.change(&Remove(lab.ctx.clone()), &on, request).await;
+    let left = fs::read_dir(lab.ctx.store.root()).map_or(0, Iterator::count);
+    Command::new("umount").arg(&data).status().unwrap();
+    made.unwrap();
+    assert!(filled.is_err(), "the disk is not full");
+    assert!(deleted.unwrap().changed);
+    assert_eq!(left, 0);
+}
+
 /// Leaves what a corral killed in this phase would have left.
 fn killed(dir: &Path, change: Change, phase: Phase) {
     let op = op::Op {

@@ -158,7 +158,7 @@ fn named(action: &Action) -> Result<(Action, String)> {
 
 /// The default name of a snapshot taken now.
 pub(crate) fn default_name(at: Timestamp) -> String {
-    format!("corral-{}", at.strftime("%Y%m%d-%H%M%S"))
+    format!("corral-{}", at.strftime("%Y%m%d-%H%M"))
 }
 
 async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
@@ -191,8 +191,12 @@ async fn restore(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     shape.tail = format!("back to {name}");
     plan_instances(&engine, action, shape, |instance: &Instance| {
         // Named by the data's age, not by the clock, so that two plans of the same thing agree.
-        let keep_present =
-            keep.then(|| format!("before-restore-{}", instance.observed_at.strftime("%H%M")));
+        let keep_present = keep.then(|| {
+            format!(
+                "before-restore-{}",
+                instance.observed_at.strftime("%Y%m%d-%H%M")
+            )
+        });
         Ok(Request::Snapshot(SnapshotRequest::Restore {
             name: name.clone(),
             stop,

@@ -88,6 +88,14 @@ impl Changes<RemoveRequest> for Remove {
         // The row may be old, and what is deleted under a running guest is gone for good.
         if let Ok(vm) = self.0.store.load(&on.name) {
             let live = live::look(&self.0, &vm, process::MONITOR).await;
+            if live.state == State::Unknown && live.is_active() && !request.force {
+                let why = live.reason.unwrap_or_default();
+                return Ok(Prepared::refused(
+                    vm.uuid.to_string(),
+                    format!("its QEMU runs and cannot be asked: {why}"),
+                    Some(format!("Power it off first: corral stop --force {}", on.id)),
+                ));
+            }
             let hidden = live.is_active() && !live.state.is_active();
             now.state = if hidden { State::Running } else { live.state };
             // Something answers in its place, or nobody can tell.

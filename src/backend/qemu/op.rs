@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::store::Store;
+use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Consistency, Error, Result, shown};
 
@@ -212,9 +212,11 @@ pub fn leftovers(store: &Store) -> Result<Vec<Leftover>> {
         let op = read(&dir.join(FILE)).transpose();
         match op {
             Some(Ok(op)) if op.is_alive() => {}
+            // Its row is broken, and says that its folder cannot be read.
+            Some(Err(_)) if !is_open(&dir) => {}
             Some(op) => found.push(Leftover { name, op: Some(op) }),
-            None if !dir.join(super::store::DEFINITION).exists()
-                && !dir.join(super::remove::KEPT).exists() =>
+            None if !is_there(&dir.join(super::store::DEFINITION))
+                && !is_there(&dir.join(super::remove::KEPT)) =>
             {
                 found.push(Leftover { name, op: None });
             }
@@ -223,6 +225,10 @@ pub fn leftovers(store: &Store) -> Result<Vec<Leftover>> {
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(found)
+}
+
+fn is_open(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok() && fs::metadata(dir.join(".")).is_ok()
 }
 
 /// The record in a VM's folder, if there is one.

@@ -214,6 +214,21 @@ pub async fn connect_within(ctx: &Ctx, vm: &Definition, limit: Duration) -> Resu
         ))
         .remedy("It is left alone. Look at it: corral doctor"));
     }
+    // What it says of itself is not enough where its own process is known to be another.
+    let peer = qmp.peer_pid().filter(|peer| *peer > 0);
+    if let (Some(peer), Some(own)) = (peer, owner(&paths, vm))
+        && peer != own
+    {
+        return Err(Error::conflict(format!(
+            "{}: process {peer} answers at {}, but its QEMU is process {own}",
+            ctx.called(vm),
+            paths.qmp.display()
+        ))
+        .remedy(format!(
+            "See who that is: ps -fp {peer}. Power its QEMU off: corral stop --force {}",
+            ctx.called(vm)
+        )));
+    }
     qmp.hold(lock);
     Ok(Some(qmp))
 }
@@ -239,10 +254,11 @@ pub fn is_ours(argv: &[String], paths: &Paths, vm: &Definition) -> bool {
 pub async fn ended(paths: &Paths, vm: &Definition, pid: Option<u32>, limit: Duration) -> bool {
     let until = tokio::time::Instant::now() + limit;
     loop {
-        let alive = match pid.or_else(|| owner(paths, vm)) {
-            Some(pid) => signal::argv(pid).is_some_and(|argv| is_ours(&argv, paths, vm)),
-            None => false,
-        };
+        // The number that was seen may be another's: of whoever listened in its place.
+        let alive = owner(paths, vm).is_some()
+            || pid
+                .and_then(signal::argv)
+                .is_some_and(|argv| is_ours(&argv, paths, vm));
         if !alive {
             return true;
         }

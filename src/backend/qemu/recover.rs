@@ -67,18 +67,28 @@ fn dropped(dir: &Path, name: &str, why: &str) -> Result<Outcome> {
     Ok(Outcome::changed(format!("{}: {why}", shown(name))))
 }
 
+/// Whether a folder without a definition holds what no killed corral leaves there: only a person
+/// can tell what that is.
+pub fn foreign(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| {
+        entries.any(|entry| {
+            entry.is_ok_and(|entry| entry.path().extension().is_none_or(|e| e != "new"))
+        })
+    })
+}
+
 /// A folder that was made a moment before corral was killed.
 fn empty_folder(dir: &Path, name: &str) -> Result<Outcome> {
+    if foreign(dir) {
+        return Err(Error::refused(format!(
+            "{} holds files, but no definition says what they are",
+            dir.display()
+        ))
+        .remedy("Look at them, and move or remove that folder."));
+    }
     let entries = fs::read_dir(dir).map_err(|e| fault("read", dir, e))?;
     let mut ours = Vec::new();
     for entry in entries.filter_map(std::result::Result::ok) {
-        if entry.path().extension().is_none_or(|e| e != "new") {
-            return Err(Error::refused(format!(
-                "{} holds files, but no definition says what they are",
-                dir.display()
-            ))
-            .remedy("Look at them, and move or remove that folder."));
-        }
         ours.push(entry.path());
     }
     for path in ours {

@@ -9,7 +9,7 @@ use super::op::{self, Change, Journal, Phase};
 use super::snapshots::record::Records;
 use super::store::{DEFINITION, Store};
 use crate::backend::contract::{Prepared, RemoveRequest, TaskCx};
-use crate::link::files::fault;
+use crate::link::files::{self, fault};
 use crate::model::{Bytes, Error, ErrorKind, Instance, Outcome, Result, Step, shown};
 
 /// What the definition is called when files of a deleted VM stay in its folder.
@@ -246,18 +246,30 @@ pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Resu
     }
     cx.checkpoint()?;
     let dir = store.dir(name)?;
-    let mut journal = Journal::begin(
-        &dir,
-        Change::Delete {
-            files: removing.goes.clone(),
-            keep: removing.stays.clone(),
-        },
-    )?;
-    journal.phase(Phase::Working)?;
+    let change = Change::Delete {
+        files: removing.goes.clone(),
+        keep: removing.stays.clone(),
+    };
+    let begun = Journal::begin(&dir, change).and_then(|mut journal| {
+        journal.phase(Phase::Working)?;
+        Ok(journal)
+    });
+    let journal = match begun {
+        Ok(journal) => Some(journal),
+        // To delete is the way out of a full disk. The definition goes last, so that what is cut
+        // short can be asked for again.
+        Err(error) if files::is_full(&error) => {
+            cx.log("the disk is full: deleted without a record of it".to_owned());
+            None
+        }
+        Err(error) => return Err(error),
+    };
     // From here on there is no way back: it is completed, now or by doctor.
     cx.step("Remove its files");
     finish(&dir, &removing.goes, &removing.stays).map_err(|error| op::remedied(&dir, error))?;
-    journal.gone();
+    if let Some(journal) = journal {
+        journal.gone();
+    }
     Ok(Outcome::changed(format!("{} is deleted", shown(name))))
 }
 

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 const END: Duration = Duration::from_secs(3);
 /// A test that is older belongs to nobody, even on a machine that is very busy. Seconds.
 const OLD: u64 = 10;
-/// How the payload's file is named.
+/// How the payload's file is named, before the number of the corral that made it.
 const PREFIX: &str = "probe-";
 
 /// Boots the payload.
@@ -28,7 +28,7 @@ pub(super) async fn boot(ctx: &Ctx, qemu: &Path, accel: &str, model: &str) -> Re
     let state = ctx.state_dir();
     files::make_dir(&state)?;
     let rom = tempfile::Builder::new()
-        .prefix(PREFIX)
+        .prefix(&format!("{PREFIX}{}-", std::process::id()))
         .tempfile_in(state)
         .and_then(|file| std::fs::write(file.path(), rom::image()).map(|()| file))
         .map_err(|e| Error::backend(format!("the boot test cannot be written: {e}")).because(e))?;
@@ -73,14 +73,19 @@ impl Leftovers {
         let state = ctx.state_dir();
         let pids = proc::own()
             .into_iter()
-            .filter(|pid| signal::argv(*pid).is_some_and(|argv| runs_payload(&argv, &state)))
-            .filter(|pid| proc::Stat::read(*pid).is_some_and(|stat| stat.age_seconds >= OLD))
+            .filter(|pid| {
+                let argv = signal::argv(*pid).unwrap_or_default();
+                payload(&argv, &state).is_some_and(|path| {
+                    let stat = proc::Stat::read(*pid);
+                    is_orphan(path) || stat.is_some_and(|stat| stat.age_seconds >= OLD)
+                })
+            })
             .collect();
         let all = std::fs::read_dir(&state).into_iter().flatten();
         let files = all
             .filter_map(std::result::Result::ok)
             .map(|entry| entry.path())
-            .filter(|path| is_payload(path, &state) && is_old(path))
+            .filter(|path| is_payload(path, &state) && (is_orphan(path) || is_old(path)))
             .collect();
         Self { pids, files }
     }
@@ -97,7 +102,7 @@ impl Leftovers {
     pub fn remove(&self, ctx: &Ctx) -> Result<()> {
         let state = ctx.state_dir();
         for pid in &self.pids {
-            match signal::kill(*pid, |argv| runs_payload(argv, &state)) {
+            match signal::kill(*pid, |argv| payload(argv, &state).is_some()) {
                 Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -114,11 +119,24 @@ impl Leftovers {
     }
 }
 
-/// Whether a command line is one that [`boot`] made in this state directory.
-fn runs_payload(argv: &[String], state: &Path) -> bool {
+/// The payload of a command line that [`boot`] made in this state directory.
+fn payload<'a>(argv: &'a [String], state: &Path) -> Option<&'a Path> {
+    if !argv.iter().any(|arg| arg.starts_with("isa-debug-exit,")) {
+        return None;
+    }
     argv.windows(2)
-        .any(|w| w[0] == "-bios" && is_payload(Path::new(&w[1]), state))
-        && argv.iter().any(|arg| arg.starts_with("isa-debug-exit,"))
+        .filter(|w| w[0] == "-bios")
+        .map(|w| Path::new(&w[1]))
+        .find(|path| is_payload(path, state))
+}
+
+/// The corral that made it has ended.
+fn is_orphan(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let owner = name
+        .and_then(|name| name.strip_prefix(PREFIX)?.split_once('-'))
+        .and_then(|(pid, _)| pid.parse().ok());
+    owner.is_some_and(|pid: u32| !signal::is_alive(pid))
 }
 
 fn is_payload(path: &Path, state: &Path) -> bool {

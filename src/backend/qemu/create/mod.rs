@@ -15,8 +15,8 @@ use super::firmware::{self, Firmware};
 use super::image::{self, absolute};
 use super::machine::Offer;
 use super::seed::Seed;
-use super::store::{DEFINITION, Store};
-use super::{op, remove, tpm};
+use super::store::{DEFINITION, Store, is_there};
+use super::{op, recover, remove, tpm};
 use crate::backend::contract::{CreateRequest, Env, Firmware as Wanted, Prepared};
 use crate::model::{Bytes, Error, InstanceId, Refusal, Result, Step};
 use source::{BLANK, Source, source, stamp};
@@ -79,12 +79,17 @@ fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()> {
         ))
         .remedy("Move that folder away, or choose another name."));
     }
-    if !dir.join(DEFINITION).exists() {
+    if !is_there(&dir.join(DEFINITION)) {
         return Err(match op::read(&dir.join(op::FILE)) {
             Ok(Some(op)) if op.is_alive() => {
                 Error::conflict(format!("\"{shown}\" is being made right now"))
                     .remedy("Watch it: corral tasks")
             }
+            Ok(None) if recover::foreign(&dir) => Error::conflict(format!(
+                "{} is there already, with files that are no VM of corral",
+                dir.display()
+            ))
+            .remedy("Move that folder away, or choose another name."),
             _ => Error::conflict(format!(
                 "an interrupted create left a folder for \"{shown}\""
             ))

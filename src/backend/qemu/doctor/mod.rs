@@ -179,6 +179,21 @@ fn unfinished(ctx: &Ctx) -> Vec<Check> {
             match left.op {
                 // Only a person can tell what a record that cannot be read stood for.
                 Some(Err(error)) => failed(&id, error),
+                None if ctx
+                    .store
+                    .dir(&left.name)
+                    .is_ok_and(|dir| recover::foreign(&dir)) =>
+                {
+                    let dir = ctx.store.dir(&left.name).unwrap_or_default();
+                    Check::warn(
+                        &id,
+                        format!(
+                            "{} holds files, but no definition says what they are",
+                            dir.display()
+                        ),
+                    )
+                    .remedy("Put its definition back, or move that folder away.")
+                }
                 _ => Check::fail(&id, message)
                     .remedy("corral doctor --fix")
                     .fix(fix()),

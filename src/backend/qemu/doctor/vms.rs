@@ -98,6 +98,7 @@ async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Optio
     }
     (live.state == State::Unknown).then(|| {
         let why = live.reason.clone().unwrap_or_default();
+        let why = why.strip_prefix(&format!("{id}: ")).unwrap_or(&why);
         let check = Check::warn(&format!("qemu.silent.{key}"), format!("{id}: {why}"));
         if live.is_active() {
             return check.remedy(format!("corral stop --force {id}"));

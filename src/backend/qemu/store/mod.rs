@@ -62,10 +62,8 @@ impl Store {
         let mut entries: Vec<Entry> = self
             .folders()?
             .into_iter()
-            .filter(|name| {
-                self.file(name)
-                    .is_ok_and(|file| fs::symlink_metadata(file).is_ok())
-            })
+            // One that cannot be looked at is a VM that is broken, and none that is gone.
+            .filter(|name| self.file(name).is_ok_and(|file| is_there(&file)))
             .map(|name| Entry {
                 definition: self.alone(&name),
                 name,
@@ -195,6 +193,17 @@ impl Store {
             .take(8)
             .map(|byte| format!("{byte:02x}"))
             .collect()
+    }
+}
+
+/// Whether a file is there, or may be: a folder may be closed to this user.
+pub fn is_there(file: &Path) -> bool {
+    match fs::symlink_metadata(file) {
+        Ok(_) => true,
+        Err(e) => !matches!(
+            e.kind(),
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+        ),
     }
 }
 
