@@ -14,8 +14,10 @@ pub fn gate(risk: Risk, verb: &str, targets: &[TargetPlan], relaxed: bool) -> Ga
     let running: Vec<&TargetPlan> = targets.iter().filter(|t| t.changes()).collect();
     let count = running.len();
     let protected = running.iter().any(|t| t.protected);
+    // corral's own files are no context to be mistaken for another.
     let contexts = running
         .iter()
+        .filter(|t| !t.id.is_own())
         .map(|t| t.id.context())
         .collect::<std::collections::BTreeSet<_>>();
     let mut wanted = risk;
@@ -130,6 +132,9 @@ mod tests {
         assert_eq!(gate(Risk::Confirm, "stop", &guarded, false), typed("web"));
         assert_eq!(gate(Risk::Confirm, "stop", &guarded, true), typed("web"));
         assert_eq!(gate(Risk::TypeName, "delete", &one, true), Gate::Confirm);
+        // corral's own files beside a context's are no second context.
+        let mixed = [target(".corral", "a", false), target("local", "b", false)];
+        assert_eq!(gate(Risk::Confirm, "doctor", &mixed, false), Gate::Confirm);
     }
 
     #[test]

@@ -197,3 +197,15 @@ fn two_contexts_to_one_server_are_told() {
             .contains("context disable two")
     );
 }
+
+#[test]
+fn nothing_to_repair_is_as_wanted() {
+    let output = Home::new().run(&["--headless", "doctor", "--fix", "-y"]);
+    assert_eq!(output.code, 0, "{} {}", output.out, output.err);
+    assert!(
+        output.out.contains("nothing that corral can repair"),
+        "{} {}",
+        output.out,
+        output.err
+    );
+}

@@ -146,8 +146,17 @@ async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut shape = Shape::of(&action)?;
     "Repair".clone_into(&mut shape.ask);
     if works.is_empty() {
-        return Err(Error::not_found("nothing that corral can repair was found")
-            .remedy("corral doctor says what only you can do"));
+        let nothing =
+            "nothing that corral can repair was found; corral doctor says what only you can do";
+        let id = InstanceId::new(".corral", Some("doctor"), "corral");
+        let kind = Kind::new("corral");
+        let stub = Instance::new(id, kind, InstanceKind::Vm, State::Broken, Timestamp::now());
+        let work = Repair {
+            of: Whose::Corral(Arc::clone(&engine)),
+            check: String::new(),
+        };
+        let prepared = Prepared::unchanged("", nothing);
+        works.push((Arc::new(stub), prepared, Arc::new(work)));
     }
     plan_local(&engine, action, shape, works)
 }

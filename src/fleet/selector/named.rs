@@ -48,9 +48,9 @@ fn is_uid(row: &Instance, text: &str) -> bool {
 
 /// All that can be named, by what it can be named with: a command may name thousands.
 pub(super) struct Names<'a> {
-    by_id: HashMap<&'a InstanceId, Rows<'a>>,
-    by_uid: HashMap<String, Rows<'a>>,
-    by_name: HashMap<&'a str, Rows<'a>>,
+    ids: HashMap<&'a InstanceId, Rows<'a>>,
+    uids: HashMap<String, Rows<'a>>,
+    words: HashMap<&'a str, Rows<'a>>,
 }
 
 type Rows<'a> = Vec<&'a Arc<Instance>>;
@@ -59,29 +59,29 @@ impl<'a> Names<'a> {
     /// Of these rows.
     pub(super) fn of(rows: &[&'a Arc<Instance>]) -> Self {
         let mut names = Self {
-            by_id: HashMap::with_capacity(rows.len()),
-            by_uid: HashMap::with_capacity(rows.len()),
-            by_name: HashMap::with_capacity(rows.len()),
+            ids: HashMap::with_capacity(rows.len()),
+            uids: HashMap::with_capacity(rows.len()),
+            words: HashMap::with_capacity(rows.len()),
         };
         for row in rows.iter().copied() {
-            names.by_id.entry(&row.id).or_default().push(row);
-            names.by_name.entry(&row.name).or_default().push(row);
+            names.ids.entry(&row.id).or_default().push(row);
+            names.words.entry(&row.name).or_default().push(row);
             if let Some(uid) = &row.uid {
                 let uid = uid.to_ascii_lowercase();
-                names.by_uid.entry(uid).or_default().push(row);
+                names.uids.entry(uid).or_default().push(row);
             }
         }
         names
     }
 
     fn id(&self, id: Option<&InstanceId>) -> Rows<'a> {
-        id.and_then(|id| self.by_id.get(id))
+        id.and_then(|id| self.ids.get(id))
             .cloned()
             .unwrap_or_default()
     }
 
     fn name(&self, name: &str) -> Rows<'a> {
-        self.by_name.get(name).cloned().unwrap_or_default()
+        self.words.get(name).cloned().unwrap_or_default()
     }
 
     /// Of this name in this context.
@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
         if let Some(plain) = unspaced(&plain) {
             bare.extend(self.name(plain.key()));
         }
-        let uid = self.by_uid.get(&text.to_ascii_lowercase());
+        let uid = self.uids.get(&text.to_ascii_lowercase());
         vec![
             self.id(id.as_ref()),
             uid.cloned().unwrap_or_default(),
