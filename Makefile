@@ -35,7 +35,7 @@ mutants: rust
 docs: rust
 	@CORRAL_WRITE_DOCS=1 cargo test --quiet --test docs
 
-# Puts a picture of the real program into README.md.
+# Draws the pictures of README.md from the real program.
 picture: rust
 	@cargo build --release --quiet
 	@docs/picture ./target/release/corral
