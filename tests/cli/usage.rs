@@ -150,6 +150,9 @@ fn a_setting_is_given_once_and_an_address_is_no_file() {
     let output = home.run(&twice).plain();
     assert_eq!(output.code, 2, "{}", output.err);
     assert!(output.err.contains("bus is given twice"), "{}", output.err);
+    let endless = home.run(&["create", "x", "--user-data", "/dev/zero"]);
+    assert_eq!(endless.code, 2, "{}", endless.err);
+    assert!(endless.err.contains("too long"), "{}", endless.err);
     for (flag, address, word) in [
         ("--image", "https://127.0.0.1:1/x.qcow2", "Download it"),
         ("--backing", "s3://b/x.qcow2", "Download it"),

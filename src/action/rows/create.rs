@@ -335,10 +335,25 @@ fn absolute(engine: &Engine, path: &str) -> String {
         .into_owned()
 }
 
+/// Longest file that a first boot takes; a device that never ends is no such file.
+const LONGEST: u64 = 1 << 20;
+
 fn read_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
-    std::fs::read_to_string(absolute(engine, path)).map_err(|error| {
-        Error::invalid(format!("--{flag}: {} cannot be read: {error}", shown(path))).because(error)
-    })
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(absolute(engine, path))
+        .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
+        .map_err(|error| {
+            Error::invalid(format!("--{flag}: {} cannot be read: {error}", shown(path)))
+                .because(error)
+        })?;
+    if text.len() as u64 > LONGEST {
+        return Err(
+            Error::invalid(format!("--{flag}: {} is too long", shown(path)))
+                .remedy(format!("Name a text of at most {}", Bytes(LONGEST))),
+        );
+    }
+    Ok(text)
 }
 
 fn cloud_init(engine: &Engine, action: &Action) -> Result<Option<CloudInit>> {
