@@ -117,29 +117,30 @@ impl Form {
         self.focus > self.entries.len()
     }
 
-    /// The command line, word by word.
+    /// The command line, word by word. What is typed into a field is a value, whatever it looks like.
     pub fn words(&self) -> Vec<String> {
-        let mut words: Vec<String> = self.row.name.split(' ').map(str::to_owned).collect();
         let mut names = self.targets.clone();
+        let mut options = Vec::new();
         for entry in &self.entries {
             let text = entry.line.text().trim();
             if entry.kind == FieldKind::Flag {
                 if entry.on {
-                    words.push(format!("--{}", entry.name));
+                    options.push(format!("--{}", entry.name));
                 }
             } else if entry.positional && !text.is_empty() {
                 names.push(text.to_owned());
             } else if !text.is_empty() {
-                words.push(format!("--{}={text}", entry.name));
+                options.push(format!("--{}={text}", entry.name));
             }
         }
-        words.extend(self.extra.iter().cloned());
-        // What is typed into a field is a value, whatever it looks like.
+        options.extend(self.extra.iter().cloned());
+        let verb = self.row.name.split(' ').map(str::to_owned);
         if names.iter().any(|name| name.starts_with('-')) {
-            words.push("--".to_owned());
+            options.push("--".to_owned());
+            verb.chain(options).chain(names).collect()
+        } else {
+            verb.chain(names).chain(options).collect()
         }
-        words.extend(names);
-        words
     }
 
     /// The heading: the whole command, so that a snapshot's `create` is no instance's.

@@ -186,17 +186,24 @@ pub fn actions(app: &App) -> Vec<ActionRow> {
         } else {
             &row.operations[..1]
         };
-        push(&mut out, row, row.name.to_owned(), line, operations, &known);
+        let says = row.summary;
+        let name = row.name.to_owned();
+        push(&mut out, name, line, says, operations, &known);
         if by_form {
             continue;
         }
         for operation in row.operations.iter().skip(1) {
             let title = operation.title();
-            let run = match title.split_once(" --") {
-                Some((verb, flag)) if verb == row.name => format!("{verb} {{ids}} --{flag}"),
-                _ => continue,
+            let Some((_, flag)) = title
+                .split_once(" --")
+                .filter(|(verb, _)| *verb == row.name)
+            else {
+                continue;
             };
-            push(&mut out, row, title.to_owned(), run, &[*operation], &known);
+            let run = format!("{} {{ids}} --{flag}", row.name);
+            // What the flag makes of it, not what the verb does without.
+            let says = row.field(flag).map_or(row.summary, |field| field.doc);
+            push(&mut out, title.to_owned(), run, says, &[*operation], &known);
         }
     }
     out
@@ -204,9 +211,9 @@ pub fn actions(app: &App) -> Vec<ActionRow> {
 
 fn push<'a>(
     out: &mut Vec<ActionRow>,
-    row: &Row,
     title: String,
     run: String,
+    says: &'static str,
     operations: &[Operation],
     known: &impl Fn(Operation) -> Option<&'a Support>,
 ) {
@@ -219,7 +226,7 @@ fn push<'a>(
     out.push(ActionRow {
         title,
         run,
-        says: row.summary,
+        says,
         not,
         note,
     });

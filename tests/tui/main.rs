@@ -16,6 +16,7 @@ mod live;
 mod marks;
 mod others;
 mod parity;
+mod popups;
 mod problems;
 mod questions;
 mod replies;

@@ -135,6 +135,17 @@ fn title(app: &App, canvas: &mut Canvas) {
     if app.pane == Pane::Inventory {
         let inventory = &app.inventory;
         spans.push((format!("{} ", counts(app)), Role::Text));
+        // First what a change would concern: it must not be what is cut away.
+        let marked = inventory.marked.len();
+        if marked > 0 {
+            let hidden = inventory.hidden_marks().len();
+            let text = if hidden > 0 {
+                format!("{dot} {marked} marked, {hidden} of them hidden ")
+            } else {
+                format!("{dot} {marked} marked ")
+            };
+            spans.push((text, Role::Mark));
+        }
         spans.extend(silent(app).map(|text| (format!("{dot} {text} "), Role::Error)));
         if !inventory.filter_text.is_empty() {
             let role = if inventory.filter_error.is_some() {
@@ -150,16 +161,6 @@ fn title(app: &App, canvas: &mut Canvas) {
         if inventory.sort != "name" || inventory.reverse {
             let way = if inventory.reverse { " reversed" } else { "" };
             spans.push((format!("{dot} by {}{way} ", inventory.sort), Role::Muted));
-        }
-        let marked = inventory.marked.len();
-        if marked > 0 {
-            let hidden = inventory.hidden_marks().len();
-            let text = if hidden > 0 {
-                format!("{dot} {marked} marked, {hidden} of them hidden ")
-            } else {
-                format!("{dot} {marked} marked ")
-            };
-            spans.push((text, Role::Mark));
         }
         if inventory.range.is_some() {
             spans.push((format!("{dot} range "), Role::Mark));

@@ -1,12 +1,30 @@
 //! Help, made from the keymap that holds where one is.
 
 use super::super::app::App;
-use super::super::text::Canvas;
+use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
+use crate::model::shown_width;
+
+/// So wide is help at most.
+const WIDTH: u16 = 90;
+
+/// What no keymap has.
+const ALSO: [(&str, &str); 3] = [
+    ("Ctrl-C", "clears what is typed; twice within 1 s leaves"),
+    (
+        "Shift-drag",
+        "selects text while the mouse is on; z leaves one pane on the screen",
+    ),
+    (
+        "in a question",
+        "Tab moves, Enter presses, bracketed letters are upper case, Esc: nothing is done",
+    ),
+];
 
 /// Keys and what they do, section by section.
 pub fn lines(app: &App) -> Vec<(String, Role)> {
     let mut out = Vec::new();
+    let width = usize::from(WIDTH.min(app.setup.size.0).saturating_sub(4));
     let sections = app.sections();
     let all = app.setup.keymap.of(&sections);
     for section in &sections {
@@ -48,19 +66,36 @@ pub fn lines(app: &App) -> Vec<(String, Role)> {
         }
         for (text, _) in said {
             let (keys, help) = text.split_once('\u{1}').unwrap_or((&text, ""));
-            out.push((format!("  {keys:<16} {help}"), Role::Text));
+            push(&mut out, keys, help, width);
         }
     }
     out.push((String::new(), Role::Text));
     out.push(("Also".to_owned(), Role::Title));
-    for line in [
-        "  Ctrl-C           clears what is typed; twice within 1 s leaves",
-        "  Shift-drag       selects text while the mouse is on; z leaves one pane on the screen",
-        "  in a question    Tab moves, Enter presses, bracketed letters are upper case, Esc: nothing is done",
-    ] {
-        out.push((line.to_owned(), Role::Text));
+    for (keys, says) in ALSO {
+        push(&mut out, keys, says, width);
     }
     out
+}
+
+/// A key and what it does, which goes on below where it began.
+fn push(out: &mut Vec<(String, Role)>, keys: &str, says: &str, width: usize) {
+    let column = format!("  {keys:<16} ");
+    // Where there is hardly any room nothing stands in columns.
+    let (first, hang) = if shown_width(&column) * 2 > width {
+        (format!("  {keys}  "), 4)
+    } else {
+        let hang = shown_width(&column);
+        (column, hang)
+    };
+    let room = |used: usize| width.saturating_sub(used).max(1);
+    let head = wrap(says, room(shown_width(&first)));
+    let Some(head) = head.first() else { return };
+    out.push((format!("{first}{head}"), Role::Text));
+    let rest = says.get(head.len()..).unwrap_or_default().trim_start();
+    if !rest.is_empty() {
+        let lines = wrap(rest, room(hang)).into_iter();
+        out.extend(lines.map(|line| (format!("{}{line}", " ".repeat(hang)), Role::Text)));
+    }
 }
 
 pub(super) fn draw(app: &App, scroll: usize, canvas: &mut Canvas) {
@@ -69,7 +104,7 @@ pub(super) fn draw(app: &App, scroll: usize, canvas: &mut Canvas) {
     let height = (lines.len() as u16 + 2).min(area.height);
     let inner = super::boxed(
         canvas,
-        90,
+        WIDTH,
         height,
         "Keys valid here · any other key closes",
         Role::Title,

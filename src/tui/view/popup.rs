@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use super::super::app::{Actions, App, CommandLine};
 use super::super::keymap::Found;
 use super::super::layout;
-use super::super::palette;
+use super::super::palette::{self, ActionRow};
 use super::super::text::Canvas;
 use super::super::theme::Role;
 use crate::model::shown_width;
@@ -115,12 +115,41 @@ pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
     }
 }
 
+/// What stands left and right of the text in a box.
+const MARGIN: u16 = 4;
+
+/// What an action does, or why it cannot be done; where there is not room for both, what is special here.
+fn says(row: &ActionRow, room: Option<usize>) -> String {
+    match (&row.not, &row.note) {
+        (Some(why), _) => format!("no: {why}"),
+        (None, Some(note)) => {
+            let both = format!("{} ({note})", row.says);
+            match room {
+                Some(room) if shown_width(&both) > room => note.clone(),
+                _ => both,
+            }
+        }
+        (None, None) => row.says.to_owned(),
+    }
+}
+
 /// All actions; what cannot be done says why.
 pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
     let rows = palette::actions(app);
     let title = format!("Actions: {}", actions.title);
     let height = rows.len() as u16 + 2;
-    let inner = super::boxed(canvas, 76, height, &title, Role::Title);
+    let column = rows.iter().map(|row| shown_width(&row.title)).max();
+    let column = column.unwrap_or(0) as u16 + 3;
+    let widest = rows.iter().map(|row| shown_width(&says(row, None))).max();
+    let width = (column + widest.unwrap_or(0) as u16 + MARGIN).max(76);
+    let inner = super::boxed(canvas, width, height, &title, Role::Title);
+    // What an action does says more than the end of a long title.
+    let column = if width > inner.width + MARGIN {
+        column.min(23).min(inner.width / 2)
+    } else {
+        column
+    };
+    let room = inner.width.saturating_sub(column);
     let visible = usize::from(inner.height);
     let top = (actions.row + 1).saturating_sub(visible);
     for (n, row) in rows.iter().enumerate().skip(top).take(visible) {
@@ -135,19 +164,10 @@ pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
         canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
         let sign = if row.not.is_some() { "x" } else { " " };
         canvas.put_styled(inner.x, y, 1, sign, style);
-        canvas.put_styled(inner.x + 2, y, 20, &row.title, style);
-        let says = match (&row.not, &row.note) {
-            (Some(why), _) => format!("no: {why}"),
-            (None, Some(note)) => format!("{} ({note})", row.says),
-            (None, None) => row.says.to_owned(),
-        };
-        canvas.put_styled(
-            inner.x + 23,
-            y,
-            inner.width.saturating_sub(23),
-            &says,
-            style,
-        );
+        let title = column.saturating_sub(3);
+        canvas.put_styled(inner.x + 2, y, title, &row.title, style);
+        let says = says(row, Some(usize::from(room)));
+        canvas.put_styled(inner.x + column, y, room, &says, style);
     }
     if actions.support.is_none() && inner.height > 1 {
         canvas.put(
