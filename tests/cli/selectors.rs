@@ -109,3 +109,26 @@ fn a_filter_on_contexts_waits_for_no_other() {
     let output = home.run(&[&demo[..], &["-context:pve"]].concat());
     assert_eq!(output.code, 6, "{}", output.out);
 }
+
+#[test]
+fn an_instance_that_cannot_be_read_hides_no_other() {
+    let home = Home::new();
+    for name in ["good", "bad"] {
+        home.run(&["create", name, "--disk", "1M"]);
+    }
+    let definition = home.path().join(".local/share/corral/vms/bad/vm.toml");
+    std::fs::write(definition, "name = [").unwrap();
+    let output = home.run(&["info", "local/*", "-o", "json"]);
+    assert_eq!(output.code, 3, "{}", output.err);
+    let json = output.json();
+    assert_eq!(json["instances"][0]["id"], "local/good");
+    assert!(
+        json["errors"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("bad")
+    );
+    assert_eq!(home.run(&["snapshot", "list", "local/*"]).code, 3);
+    // Alone it is a failure, not a wrong command line.
+    assert_eq!(home.run(&["info", "bad"]).code, 1);
+}

@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
+use futures::StreamExt as _;
+
 use super::super::engine::Engine;
 use super::super::envelope;
 use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use crate::fleet::selector::Purpose;
-use crate::model::{Action, Body, Data, Detail, Error, ErrorKind, Field, GroupNoun, Result, Scope};
+use crate::model::{
+    Action, Body, Data, Detail, Error, ErrorKind, Field, GroupNoun, Instance, Result, Scope,
+};
+
+/// Enough to hide latency, few enough for one daemon.
+const AT_ONCE: usize = 8;
 
 pub(super) const ROWS: &[&Row] = &[&Row {
     aliases: &["show"],
@@ -27,36 +34,63 @@ pub(super) const ROWS: &[&Row] = &[&Row {
 }];
 
 async fn info(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let (details, scope) = details(&engine, &action).await?;
-    Ok(envelope::of_fleet(
-        &engine.fleet().view(),
-        &scope,
-        Body::Details(details),
-    ))
+    let found = details(&engine, &action).await?;
+    let view = engine.fleet().view();
+    let mut data = envelope::of_fleet(&view, &found.scope, Body::Details(found.details));
+    data.errors.extend(found.failed);
+    Ok(data)
 }
 
-/// Asks each backend for the details of what the action names; and what the answer is about.
-pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<(Vec<Detail>, Scope)> {
+/// What came of asking for details.
+pub(super) struct Found {
+    /// In the order they were named.
+    pub(super) details: Vec<Detail>,
+    /// Instances that could not be asked: they hide no other.
+    pub(super) failed: Vec<Error>,
+    /// What the answer is about.
+    pub(super) scope: Scope,
+}
+
+/// Asks each backend for the details of what the action names, a few at a time.
+///
+/// # Errors
+/// When none could be had: why the first could not.
+pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<Found> {
     let resolved = resolve(engine, action, Purpose::Read).await?;
-    let scope = resolved.scope();
-    let mut details = Vec::new();
-    for instance in resolved.targets {
-        let context = &instance.context;
-        let member = engine
-            .fleet()
-            .member(context)
-            .ok_or_else(|| Error::not_found(format!("there is no context {context:?}")))?;
-        let cx = engine.fleet().read_cx(context);
-        let mut detail = cx
-            .within(context, member.backend.detail(&cx, &instance.id))
-            .await
-            .map_err(|error| not_usage(error).in_context(context))?;
-        engine.fleet().note_detail(&detail);
-        detail.instance.protected |=
-            engine.protection().holds(&detail.instance) || instance.protected;
-        details.push(detail);
+    let mut found = Found {
+        details: Vec::new(),
+        failed: Vec::new(),
+        scope: resolved.scope(),
+    };
+    let mut answers = futures::stream::iter(resolved.targets)
+        .map(|instance| one(Arc::clone(engine), instance))
+        .buffered(AT_ONCE);
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(detail) => found.details.push(detail),
+            Err(error) => found.failed.push(error),
+        }
     }
-    Ok((details, scope))
+    if found.details.is_empty() && !found.failed.is_empty() {
+        return Err(found.failed.swap_remove(0));
+    }
+    Ok(found)
+}
+
+async fn one(engine: Arc<Engine>, instance: Arc<Instance>) -> Result<Detail> {
+    let context = &instance.context;
+    let member = engine
+        .fleet()
+        .member(context)
+        .ok_or_else(|| Error::not_found(format!("there is no context {context:?}")))?;
+    let cx = engine.fleet().read_cx(context);
+    let mut detail = cx
+        .within(context, member.backend.detail(&cx, &instance.id))
+        .await
+        .map_err(|error| not_usage(error).in_context(context))?;
+    engine.fleet().note_detail(&detail);
+    detail.instance.protected |= engine.protection().holds(&detail.instance) || instance.protected;
+    Ok(detail)
 }
 
 /// What is wrong with an instance's own files is no fault of the command line.

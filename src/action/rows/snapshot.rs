@@ -220,14 +220,13 @@ async fn delete(engine: Arc<Engine>, action: Action) -> Result<Planned> {
 }
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let (details, scope) = details(&engine, &action).await?;
-    let snapshots = details
+    let found = details(&engine, &action).await?;
+    let snapshots = found
+        .details
         .into_iter()
-        .flat_map(|detail| detail.snapshots)
-        .collect();
-    Ok(envelope::of_fleet(
-        &engine.fleet().view(),
-        &scope,
-        Body::Snapshots(snapshots),
-    ))
+        .flat_map(|detail| detail.snapshots);
+    let body = Body::Snapshots(snapshots.collect());
+    let mut data = envelope::of_fleet(&engine.fleet().view(), &found.scope, body);
+    data.errors.extend(found.failed);
+    Ok(data)
 }
