@@ -156,7 +156,7 @@ pub fn man_page() -> std::io::Result<String> {
 }
 
 const EXIT_STATUS: &str = ".SH \"EXIT STATUS\"\n0 all well; 1 all failed; 2 usage; 3 some targets or contexts failed; \
-4 a change timed out and may still finish; 5 not found or ambiguous; 6 refused or unsupported; 130, 143 interrupted.\n";
+4 a change timed out and may still finish; 5 not found or ambiguous; 6 refused or unsupported; 129, 130, 143 ended by hangup, Ctrl-C, a request to end.\n";
 
 fn verbs(command: &Command, path: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     for sub in command.get_subcommands() {

@@ -272,3 +272,12 @@ fn a_new_instance_may_be_named_by_its_id() {
         assert!(output.err.contains("name:"), "{words:?}: {}", output.err);
     }
 }
+
+#[test]
+fn help_is_a_verb_too() {
+    let home = Home::new();
+    let output = home.run(&["help", "list"]);
+    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.out, home.run(&["list", "--help"]).out);
+    assert_eq!(home.run(&["help"]).out, home.run(&["--help"]).out);
+}

@@ -124,6 +124,15 @@ pub fn parse_line(words: &[String], outer: &Globals) -> Result<Invocation, Parse
 
 /// Parses words without the leading `corral`.
 pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
+    // As elsewhere: `corral help list` is `corral list --help`.
+    let asked: Vec<String>;
+    let words = match words.split_first() {
+        Some((first, rest)) if first == "help" => {
+            asked = rest.iter().cloned().chain(["--help".to_owned()]).collect();
+            &asked
+        }
+        _ => words,
+    };
     let argv = std::iter::once("corral").chain(words.iter().map(String::as_str));
     let matches = tree::command()
         .try_get_matches_from(argv)

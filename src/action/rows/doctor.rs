@@ -14,7 +14,7 @@ use crate::doctor;
 use crate::fleet::selector;
 use crate::model::{
     Action, Body, Check, CheckStatus, Data, Error, Field, FieldKind, GroupNoun, Instance,
-    InstanceId, InstanceKind, Kind, Outcome, Result, State, Step,
+    InstanceId, InstanceKind, Kind, Outcome, Result, State, Step, counted,
 };
 
 const DOCTOR: Row = Row {
@@ -158,5 +158,8 @@ async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         let prepared = Prepared::unchanged("", nothing);
         works.push((Arc::new(stub), prepared, Arc::new(work)));
     }
-    plan_local(&engine, action, shape, works)
+    let count = works.len();
+    let mut planned = plan_local(&engine, action, shape, works)?;
+    planned.plan.question = format!("Repair {}?", counted(count, "fault"));
+    Ok(planned)
 }
