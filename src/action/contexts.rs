@@ -123,6 +123,11 @@ pub fn disabled(engine: &super::engine::Engine) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The context in which something new is made when none is named.
+pub fn default_name(engine: &super::engine::Engine) -> Option<String> {
+    super::rows::create::default_name(engine).filter(|name| engine.fleet().member(name).is_some())
+}
+
 /// What discovery looked for and did not find: what, why, how to get it. Looks only at this machine.
 pub fn absent(engine: &super::engine::Engine) -> Vec<(String, String, String)> {
     if engine.is_in_memory() {

@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::secrets::at_home;
 use crate::config::Loaded;
 use crate::doctor::{clock, home};
-use crate::model::{Action, Check, Error, Result, Secret};
+use crate::model::{Action, Check, Error, Result, Secret, counted};
 
 /// Checks of the configuration, the state folder and what an earlier corral left behind. Reads files.
 pub fn checks(engine: &Arc<Engine>) -> Vec<Check> {
@@ -124,8 +124,8 @@ fn tasks(engine: &Engine) -> Vec<Check> {
     let orphans = left.tasks.len() + left.files.len();
     if orphans > 0 {
         let which = left.tasks.first().map_or_else(
-            || format!("{orphans} locks"),
-            |task| format!("{} tasks, such as {}", left.tasks.len(), task.id),
+            || counted(orphans, "lock"),
+            |task| format!("{}, such as {}", counted(left.tasks.len(), "task"), task.id),
         );
         let fix = Action::new("doctor")
             .with("fix", true)

@@ -17,7 +17,7 @@ use super::msg::At;
 use super::question::Question;
 use super::theme::{Depth, Role, Theme};
 use crate::action::ui_state::UiState;
-use crate::action::{Output, RunOptions};
+use crate::action::{Engine, Output, RunOptions, contexts};
 use crate::model::{
     Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Support, Task,
 };
@@ -304,6 +304,25 @@ pub struct Submitting {
     pub ids: Vec<InstanceId>,
 }
 
+/// What the fleet does not tell of contexts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Those of the configuration that are disabled: names and kinds.
+    pub disabled: Vec<(String, String)>,
+    /// The one in which something new is made when none is named.
+    pub default: Option<String>,
+}
+
+impl Beside {
+    /// As it is now.
+    pub fn of(engine: &Engine) -> Self {
+        Self {
+            disabled: contexts::disabled(engine),
+            default: contexts::default_name(engine),
+        }
+    }
+}
+
 /// What the view is made of.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -321,8 +340,8 @@ pub struct Setup {
     pub keymap: Keymap,
     /// What discovery did not find: what, why, how to get it.
     pub absent: Vec<(String, String, String)>,
-    /// Contexts of the configuration that are disabled: names and kinds.
-    pub disabled: Vec<(String, String)>,
+    /// What the fleet does not tell of contexts.
+    pub beside: Beside,
     /// Every change is refused, and why.
     pub readonly: bool,
     /// Columns by smallest width, where the user chose any.

@@ -226,6 +226,7 @@ impl Dialog {
             "stop" if action.args.flag("force") => "power off",
             "restart" if action.args.flag("force") => "reset",
             "tasks cancel" => "cancel it",
+            "doctor" => "repair",
             verb => verb.rsplit(' ').next().unwrap_or(verb),
         };
         let mut word = word.to_owned();

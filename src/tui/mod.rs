@@ -45,7 +45,7 @@ use theme::{Depth, Theme};
 
 pub use run::Ended;
 
-use crate::action::{Engine, contexts};
+use crate::action::Engine;
 use crate::model::{Error, Result, counted};
 
 /// What the view is told besides the engine.
@@ -173,7 +173,7 @@ pub fn setup(
         glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
         keymap: keymap(engine, ui.keymap.as_deref(), told),
         absent: Vec::new(),
-        disabled: contexts::disabled(engine),
+        beside: app::Beside::of(engine),
         readonly,
         columns: columns::chosen(&ui.columns),
         sort: ui

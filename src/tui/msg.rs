@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::app::Beside;
 use super::input::Input;
 use super::question::Given;
 use crate::action::RunOptions;
@@ -41,8 +42,8 @@ pub enum Msg {
     Drawn,
     /// What discovery did not find: what, why, how to get it.
     Absent(Vec<(String, String, String)>),
-    /// Contexts of the configuration that are disabled: names and kinds.
-    Disabled(Vec<(String, String)>),
+    /// What the fleet does not tell of contexts.
+    Contexts(Beside),
     /// The configuration was loaded again: whether every change is refused, and what is wrong with it now.
     Config(bool, Option<String>),
     /// A question from below came, under this number.

@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::app::{App, Overlay};
+use super::app::{App, Beside, Overlay};
 use super::dialog::Guard;
 use super::effects::Runner;
 use super::input;
@@ -116,8 +116,8 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     // Ends with the view: nobody takes its messages then.
     tokio::spawn(async move {
         while let Some(new) = changes.next().await {
-            let disabled = Msg::Disabled(contexts::disabled(&reloaded));
-            for told in [Msg::Config(new.readonly, new.fault), disabled] {
+            let beside = Msg::Contexts(Beside::of(&reloaded));
+            for told in [Msg::Config(new.readonly, new.fault), beside] {
                 if news.send(told).await.is_err() {
                     return;
                 }
@@ -220,7 +220,7 @@ fn left(engine: &Engine) -> Option<String> {
 struct Seen {
     fleet: Arc<FleetView>,
     pending: Arc<HashMap<InstanceId, String>>,
-    disabled: Vec<(String, String)>,
+    beside: Beside,
 }
 
 /// The fleet and the contexts that are not of it, if they are not as they were.
@@ -232,10 +232,10 @@ fn look(engine: &Engine, seen: &mut Seen) -> Vec<Msg> {
     seen.fleet = Arc::clone(&view);
     seen.pending = Arc::clone(&pending);
     let mut news = vec![Msg::Fleet(view, pending)];
-    let disabled = contexts::disabled(engine);
-    if disabled != seen.disabled {
-        seen.disabled.clone_from(&disabled);
-        news.push(Msg::Disabled(disabled));
+    let beside = Beside::of(engine);
+    if beside != seen.beside {
+        seen.beside.clone_from(&beside);
+        news.push(Msg::Contexts(beside));
     }
     news
 }

@@ -137,7 +137,7 @@ pub fn setup(width: u16, height: u16) -> Setup {
         glyphs: Glyphs::Unicode,
         keymap: Keymap::built_in(),
         absent: Vec::new(),
-        disabled: Vec::new(),
+        beside: corral::tui::app::Beside::default(),
         readonly: false,
         sort: None,
         columns: std::collections::BTreeMap::new(),

@@ -109,8 +109,8 @@ impl Bench {
         let view = self.engine.fleet().settle(&Scope::default()).await;
         let pending = self.engine.fleet().pending();
         self.msg(Msg::Fleet(view, pending)).await;
-        let disabled = corral::action::contexts::disabled(&self.engine);
-        self.msg(Msg::Disabled(disabled)).await;
+        let beside = corral::tui::app::Beside::of(&self.engine);
+        self.msg(Msg::Contexts(beside)).await;
         let tasks = self.engine.tasks().borrow().clone();
         self.msg(Msg::Tasks(tasks)).await;
         let others = self.engine.board().others();

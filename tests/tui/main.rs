@@ -8,6 +8,7 @@ mod fixture;
 mod forms;
 mod frames;
 mod harness;
+mod hints;
 mod history;
 mod invariants;
 mod kept;

@@ -34,6 +34,8 @@ enum Ends {
     Change,
     /// In a plan that does not come to be, for the same reason.
     Refused,
+    /// In a plan that has nothing to change.
+    Nothing,
     /// In an answer.
     Answer,
     /// In an answer that goes on.
@@ -171,7 +173,7 @@ const CASES: &[Case] = &[
     case("tasks retry {TASK}", &[Press("g t R")], Ends::Change).after("start local/badboot"),
     case("history --last 200", &[Press("g y")], Ends::Answer),
     case("doctor", &[Press("g d")], Ends::Answer),
-    case("doctor --fix", &[Press("g d F")], Ends::Refused),
+    case("doctor --fix", &[Press("g d F")], Ends::Nothing),
     case("matrix", &[Press("g u")], Ends::Answer),
     case("context list", &[Press("g x")], Ends::Shows(Pane::Contexts)),
     case("context get", &[], Ends::Answer),
@@ -442,6 +444,21 @@ async fn compare(case: &Case, by_keys: bool) {
                 "{what}"
             );
             assert!(!in_view.said().is_empty(), "{what}: nothing is said");
+        }
+        Ends::Nothing => {
+            let plan = by_argv.engine.plan(&invocation.action).await;
+            let planned = in_view.planned.last();
+            let planned =
+                planned.unwrap_or_else(|| panic!("{what}: no plan\n{}", in_view.screen()));
+            assert_eq!(
+                plan_of(planned, &view_task),
+                plan_of(&plan, &argv_task),
+                "{what}"
+            );
+            let plan = plan.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(plan.changing().count(), 0, "{what}: {plan:?}");
+            let text = in_view.screen();
+            assert!(text.contains("nothing would change"), "{what}: {text}");
         }
         Ends::Answer => {
             let wanted = parsed(&case.argv.replace("{TASK}", &view_task)).action;

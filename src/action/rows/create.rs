@@ -143,7 +143,7 @@ pub(super) fn home(engine: &Engine, action: &Action) -> Result<String> {
 }
 
 /// The name of the default context, whether it is there or not.
-pub(super) fn default_name(engine: &Engine) -> Option<String> {
+pub(in crate::action) fn default_name(engine: &Engine) -> Option<String> {
     if let Some(default) = &engine.config().settings.default_context {
         return Some(default.clone());
     }

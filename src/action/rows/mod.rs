@@ -2,7 +2,7 @@
 
 mod config;
 mod context;
-mod create;
+pub(super) mod create;
 mod delete;
 mod dial;
 mod doctor;

@@ -35,7 +35,7 @@ pub(super) fn contexts(app: &App) -> Listing {
         .enumerate()
         .map(|(n, context)| context_row(app, n, context))
         .collect();
-    for (name, kind) in &app.setup.disabled {
+    for (name, kind) in &app.setup.beside.disabled {
         let on = app.setup.keymap.key_of(&["contexts"], ENABLE);
         let on = on.map_or_else(String::new, |key| format!("{key} connects it again"));
         rows.push(ListRow {

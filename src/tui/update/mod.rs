@@ -47,8 +47,8 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             app.setup.absent = absent;
             Vec::new()
         }
-        Msg::Disabled(disabled) => {
-            app.setup.disabled = disabled;
+        Msg::Contexts(beside) => {
+            app.setup.beside = beside;
             Vec::new()
         }
         Msg::Config(readonly, fault) => {

@@ -86,6 +86,10 @@ pub(super) fn paste(app: &mut App, text: &str) {
 
 fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     let (ms, size) = (app.ms, app.setup.size);
+    let last = match app.overlays.last() {
+        Some(Overlay::Dialog(dialog)) => super::super::view::dialog_last(app, dialog),
+        _ => return Vec::new(),
+    };
     let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() else {
         return Vec::new();
     };
@@ -113,9 +117,9 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     match key.code {
         Code::Tab | Code::Right => dialog.focus = turn(dialog.focus, 1),
         Code::BackTab | Code::Left => dialog.focus = turn(dialog.focus, count - 1),
-        Code::Down => dialog.scroll += 1,
+        Code::Down => dialog.scroll = (dialog.scroll + 1).min(last),
         Code::Up => dialog.scroll = dialog.scroll.saturating_sub(1),
-        Code::PageDown => dialog.scroll += 10,
+        Code::PageDown => dialog.scroll = (dialog.scroll + 10).min(last),
         Code::PageUp => dialog.scroll = dialog.scroll.saturating_sub(10),
         Code::Enter => {
             let act = buttons.get(dialog.focus).filter(|b| b.live).map(|b| b.act);

@@ -10,11 +10,27 @@ use super::super::columns::{seconds_since, step_age};
 use super::super::dialog::{Button, Dialog, QuitDialog};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
-use crate::model::{TargetPlan, shown};
+use crate::model::{TargetPlan, counted, shown};
 
-pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Position> {
-    let width = 78.min(canvas.buf.area.width);
-    let text_width = usize::from(width.saturating_sub(4)).max(1);
+const WIDTH: u16 = 78;
+
+/// What a dialog says, as it stands on the screen.
+struct Laid {
+    /// What scrolls.
+    body: Vec<(String, Role)>,
+    /// The headless command below it.
+    command: Vec<String>,
+    /// Lines below the body.
+    foot: u16,
+    /// Lines of the body that have room.
+    rows: usize,
+    /// Lines of the whole.
+    height: u16,
+}
+
+fn lay(app: &App, dialog: &Dialog) -> Laid {
+    let (columns, lines_there) = app.setup.size;
+    let text_width = usize::from(WIDTH.min(columns).saturating_sub(4)).max(1);
     let mut said = lines(app, dialog);
     if !Dialog::has_room(app.setup.size) {
         let (columns, rows) = super::super::dialog::ROOM;
@@ -25,11 +41,36 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
         .into_iter()
         .flat_map(|(text, role)| hang(&text, text_width).into_iter().map(move |l| (l, role)))
         .collect();
-    let command: Vec<String> = hang(&format!("= {}", dialog.command()), text_width);
-    let command = &command[..command.len().min(3)];
+    let mut command: Vec<String> = hang(&format!("= {}", dialog.command()), text_width);
+    command.truncate(3);
+    let foot = 2 + usize::from(dialog.to_type().is_some()) + command.len();
+    let height = (body.len() + foot + 2) as u16;
+    let inside = super::inside(height.min(lines_there));
+    let foot = (foot as u16).min(inside);
+    Laid {
+        body,
+        command,
+        foot,
+        rows: usize::from(inside - foot),
+        height,
+    }
+}
+
+/// The line of a dialog that is the first on the screen when it is scrolled to its end.
+pub fn last_scroll(app: &App, dialog: &Dialog) -> usize {
+    let laid = lay(app, dialog);
+    laid.body.len().saturating_sub(laid.rows)
+}
+
+pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Position> {
+    let Laid {
+        body,
+        command,
+        foot,
+        rows,
+        height,
+    } = lay(app, dialog);
     let typing = dialog.to_type();
-    let foot = 2 + usize::from(typing.is_some()) + command.len();
-    let wanted = (body.len() + foot + 2) as u16;
     let title_role = if dialog.plan.danger {
         Role::Danger
     } else {
@@ -42,18 +83,17 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
     } else {
         dialog.plan.question.clone()
     };
-    let inner = super::boxed(canvas, width, wanted, &question, title_role);
-    let foot = (foot as u16).min(inner.height);
-    let rows = usize::from(inner.height - foot);
+    let inner = super::boxed(canvas, WIDTH, height, &question, title_role);
     let scroll = dialog.scroll.min(body.len().saturating_sub(rows));
     for (n, (text, role)) in body.iter().skip(scroll).take(rows).enumerate() {
         canvas.put(inner.x, inner.y + n as u16, inner.width, text, *role);
     }
     let mut y = inner.bottom() - foot;
     if body.len() > rows && rows > 0 {
-        let text = match body.len() - rows {
-            1 => "1 more line: Up, Down".to_owned(),
-            n => format!("{n} more lines: Up, Down"),
+        let text = match (body.len() - rows - scroll, scroll) {
+            (0, n) => format!("{} above: Up", counted(n, "line")),
+            (n, 0) => format!("{} more: Down", counted(n, "line")),
+            (n, _) => format!("{} more: Up, Down", counted(n, "line")),
         };
         canvas.put(inner.x, y, inner.width, &text, Role::Muted);
     }
@@ -75,7 +115,7 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
         );
         y += 1;
     }
-    for line in command {
+    for line in &command {
         if y < last {
             canvas.put(inner.x, y, inner.width, line, Role::Accent);
             y += 1;
@@ -172,9 +212,23 @@ fn lines(app: &App, dialog: &Dialog) -> Vec<(String, Role)> {
     out
 }
 
+/// What is changed are no instances but what doctor has found.
+fn is_about_faults(dialog: &Dialog) -> bool {
+    dialog.plan.action.verb == "doctor"
+}
+
 /// `hv1/db · libvirt · context hv1 (PROTECTED) · host hv1 · running · seen 2s ago`.
-fn whom(app: &App, target: &TargetPlan) -> String {
+fn whom(app: &App, dialog: &Dialog, target: &TargetPlan) -> String {
     let dot = "·";
+    if is_about_faults(dialog) {
+        let what = target.steps.first();
+        let what = what.map_or_else(String::new, |step| format!(" {dot} {}", step.title));
+        let whose = match target.id.is_own() {
+            true => "corral".to_owned(),
+            false => format!("context {}", target.id.context()),
+        };
+        return format!("{whose}{what}");
+    }
     if target.id.is_own() {
         return format!("{} {dot} {}", target.id.spoken(), target.backend);
     }
@@ -204,7 +258,7 @@ fn whom(app: &App, target: &TargetPlan) -> String {
 }
 
 fn single(app: &App, dialog: &Dialog, target: &TargetPlan, out: &mut Vec<(String, Role)>) {
-    out.push((whom(app, target), Role::Text));
+    out.push((whom(app, dialog, target), Role::Text));
     if target.unchanged {
         out.push((
             "Already as wanted: nothing would change.".to_owned(),
@@ -258,15 +312,18 @@ fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(Strin
     };
     let kinds: std::collections::BTreeSet<&str> =
         targets.iter().map(|t| t.backend.as_str()).collect();
-    out.push((
-        format!(
-            "{} ({}) — {}",
-            counted(&contexts, " · "),
-            kinds.into_iter().collect::<Vec<_>>().join(", "),
-            counted(&states, ", ")
-        ),
-        Role::Text,
-    ));
+    // Faults have no kind and no state.
+    if !is_about_faults(dialog) {
+        out.push((
+            format!(
+                "{} ({}) — {}",
+                counted(&contexts, " · "),
+                kinds.into_iter().collect::<Vec<_>>().join(", "),
+                counted(&states, ", ")
+            ),
+            Role::Text,
+        ));
+    }
     let refused = dialog.plan.refused().count();
     if refused > 0 {
         out.push((
@@ -287,7 +344,7 @@ fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(Strin
         Role::Muted,
     ));
     for target in dialog.plan.changing() {
-        out.push((format!("  {}", whom(app, target)), Role::Text));
+        out.push((format!("  {}", whom(app, dialog, target)), Role::Text));
         for loss in &target.losses {
             out.push((format!("    Lost: {loss}"), Role::Error));
         }

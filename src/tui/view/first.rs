@@ -94,7 +94,10 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
     let headline = if contexts.is_empty() && app.fleet.generation == 0 {
         "Starting …"
     } else if contexts.is_empty() {
-        match (app.setup.disabled.is_empty(), app.setup.absent.is_empty()) {
+        match (
+            app.setup.beside.disabled.is_empty(),
+            app.setup.absent.is_empty(),
+        ) {
             (false, _) => "No context is connected:",
             (true, false) => "No context: there is nothing to look at yet. I looked for:",
             (true, true) => "No context: there is nothing to look at yet.",
@@ -131,7 +134,7 @@ fn empty(app: &App, lines: &mut Vec<(String, Role)>) {
     let sections = app.sections();
     let key = |run: &str| app.setup.keymap.key_of(&sections, run).unwrap_or_default();
     let on = app.setup.keymap.key_of(&["contexts"], ENABLE);
-    for (name, kind) in &app.setup.disabled {
+    for (name, kind) in &app.setup.beside.disabled {
         let what = format!("{name} ({kind})");
         let how = match &on {
             Some(on) => format!("{}, then {on}, connects it again", key("ui go contexts")),

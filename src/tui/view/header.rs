@@ -2,7 +2,7 @@
 
 use ratatui::layout::Position;
 
-use super::super::app::{App, Focus, Overlay, Pane, Tab};
+use super::super::app::{App, Overlay, Pane};
 use super::super::glyphs::health_role;
 use super::super::layout;
 use super::super::listing::health_text;
@@ -268,7 +268,7 @@ pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
         canvas.put(0, last, 1, sign, Role::Accent);
         return type_line(canvas, line, 1, last, area.width.saturating_sub(1));
     }
-    hints(app, canvas, last);
+    super::hints::draw(app, canvas, last);
     None
 }
 
@@ -350,71 +350,4 @@ pub(super) fn type_line(
     let at = shown_width(tail) as u16;
     canvas.put(x, y, width, tail, Role::Text);
     Some(Position::new(x + at, y))
-}
-
-/// The most useful keys of where we are, from the keymap.
-fn hints(app: &App, canvas: &mut Canvas, y: u16) {
-    let sections = app.sections();
-    let wanted: &[(&str, &str)] = match (app.pane, app.focus) {
-        (Pane::Inventory, Focus::List) => &[
-            ("ui help", "keys"),
-            ("ui filter", "filter"),
-            ("ui open", "detail"),
-            ("start {ids}", "power"),
-            ("ui form create", "create"),
-            ("ui actions", "actions"),
-            ("ui command", "command"),
-            ("ui close", "quit"),
-        ],
-        (Pane::Inventory, Focus::Detail) if app.detail.tab == Tab::Snapshots => &[
-            ("ui help", "keys"),
-            ("ui form snapshot create {id}", "new"),
-            ("ui form snapshot restore {snapshot}", "restore"),
-            ("snapshot delete {snapshot}", "delete"),
-            ("ui tab", "tabs"),
-            ("ui escape", "back"),
-        ],
-        (Pane::Inventory, Focus::Detail) => &[
-            ("ui help", "keys"),
-            ("ui tab", "tabs"),
-            ("start {id}", "power"),
-            ("ui actions", "actions"),
-            ("ui zoom", "zoom"),
-            ("ui escape", "back"),
-        ],
-        (Pane::Tasks, _) => &[
-            ("ui help", "keys"),
-            ("ui open", "log"),
-            ("tasks cancel {task}", "cancel"),
-            ("tasks retry {task}", "retry"),
-            ("ui escape", "back"),
-        ],
-        _ => &[
-            ("ui help", "keys"),
-            ("ui open", "open"),
-            ("ui refresh", "refresh"),
-            ("ui escape", "back"),
-            ("ui close", "inventory"),
-        ],
-    };
-    let mut x = 1;
-    for (run, word) in wanted {
-        let Some(keys) = app.setup.keymap.key_of(&sections, run) else {
-            continue;
-        };
-        // Of a menu the first key is enough.
-        let key = if *word == "power" {
-            keys.split(' ').next().unwrap_or(&keys).to_owned()
-        } else {
-            keys
-        };
-        let width = (shown_width(&key) + shown_width(word) + 3) as u16;
-        if x + width > canvas.buf.area.width {
-            break;
-        }
-        x += canvas.put(x, y, width, &key, Role::Accent);
-        x += 1;
-        x += canvas.put(x, y, width, word, Role::Muted);
-        x += 2;
-    }
 }

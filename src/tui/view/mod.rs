@@ -6,6 +6,7 @@ mod first;
 mod form;
 mod header;
 mod help;
+mod hints;
 mod inventory;
 mod list;
 mod popup;
@@ -19,6 +20,7 @@ use super::text::Canvas;
 use super::theme::Role;
 
 pub use detail::lines as detail_lines;
+pub use dialog::last_scroll as dialog_last;
 pub use help::lines as help_lines;
 
 /// Draws the whole screen; where the cursor stands, if it is shown.
@@ -79,6 +81,11 @@ fn boxed(canvas: &mut Canvas, width: u16, height: u16, title: &str, role: Role) 
         height,
     );
     frame(canvas, area, title, role)
+}
+
+/// Lines inside a frame of this height.
+fn inside(height: u16) -> u16 {
+    if height < 3 { height } else { height - 2 }
 }
 
 /// Clears an area and draws a line above and below; its inside.

@@ -146,7 +146,10 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
     let title = match (row.noun, targets.as_slice()) {
         (GroupNoun::NewInstance, _) => match &app.inventory.context {
             Some(context) => format!("in {context}"),
-            None => "in the default context".to_owned(),
+            None => match &app.setup.beside.default {
+                Some(context) => format!("in {context} (default)"),
+                None => "in the default context".to_owned(),
+            },
         },
         (_, []) => String::new(),
         (_, [one]) => one.clone(),
