@@ -22,8 +22,7 @@ fn what_nobody_knows_of_a_context_that_answers_is_a_problem_everywhere() {
         instance("hv2/old", "qemu", State::Running)
             .as_stale()
             .into(),
-    ]
-    .into();
+    ];
     let mut app = app(setup(80, 24), view);
     // The two, and the context that is silent, which stands for its rows.
     let text = screen(&app);
@@ -53,7 +52,7 @@ fn the_list_says_how_a_machine_is_whose_state_nobody_knows() {
     let mut view = fleet();
     let mut hangs = instance("local/hangs", "qemu", State::Unknown);
     hangs.reason = Some("its monitor does not answer".to_owned());
-    view.instances = vec![hangs.into()].into();
+    view.instances = vec![hangs.into()];
     view.contexts = vec![context("local", "qemu", Health::Ok, 1)];
     let mut app = app(setup(80, 24), view);
     press(&mut app, "g p");

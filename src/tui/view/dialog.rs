@@ -223,9 +223,10 @@ fn whom(app: &App, dialog: &Dialog, target: &TargetPlan) -> String {
     if is_about_faults(dialog) {
         let what = target.steps.first();
         let what = what.map_or_else(String::new, |step| format!(" {dot} {}", step.title));
-        let whose = match target.id.is_own() {
-            true => "corral".to_owned(),
-            false => format!("context {}", target.id.context()),
+        let whose = if target.id.is_own() {
+            "corral".to_owned()
+        } else {
+            format!("context {}", target.id.context())
         };
         return format!("{whose}{what}");
     }
