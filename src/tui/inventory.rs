@@ -159,24 +159,36 @@ impl Inventory {
         {
             return;
         }
-        self.sorted_by = Some(by);
+        let known = self.sorted_by.replace(by);
         let alike = |(a, b): (&Arc<Instance>, &Arc<Instance>)| Arc::ptr_eq(a, b) || a.id == b.id;
-        if self.sorted.len() != all.len() || !self.sorted.iter().zip(all).all(alike) {
-            self.order = (0..all.len()).collect();
-        }
-        self.sorted.clone_from(all);
-        let by = by_column(&self.sort).unwrap_or(by_name);
+        let in_place = self.sorted.len() == all.len() && self.sorted.iter().zip(all).all(alike);
+        let column = by_column(&self.sort).unwrap_or(by_name);
         let reverse = self.reverse;
-        self.order.sort_by(|a, b| {
-            let (a, b) = (&all[*a], &all[*b]);
-            let order = by(a, b);
+        let order = |a: &Instance, b: &Instance| {
+            let order = column(a, b);
             let order = if reverse { order.reverse() } else { order };
             // Templates stay last, whichever way round; equals stand by ID.
             a.template
                 .cmp(&b.template)
                 .then(order)
                 .then_with(|| a.id.cmp(&b.id))
-        });
+        };
+        // A running fleet changes a few rows at a time, and most changes move no row: only where one
+        // changed is it looked whether the order still holds.
+        let holds = in_place && known == self.sorted_by && {
+            let changed = |n: usize| !Arc::ptr_eq(&self.sorted[n], &all[n]);
+            self.order.windows(2).all(|pair| {
+                let (a, b) = (pair[0], pair[1]);
+                !(changed(a) || changed(b)) || order(&all[a], &all[b]).is_le()
+            })
+        };
+        if !in_place {
+            self.order = (0..all.len()).collect();
+        }
+        self.sorted.clone_from(all);
+        if !holds {
+            self.order.sort_by(|a, b| order(&all[*a], &all[*b]));
+        }
     }
 
     /// A uid that becomes known takes over what hung on the ID; what is gone is unmarked.
