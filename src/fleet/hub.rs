@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use futures::future::join_all;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::pending::Pending;
@@ -56,6 +57,8 @@ pub struct Fleet {
     view: ArcSwap<FleetView>,
     generation: watch::Sender<u64>,
     events: broadcast::Sender<Event>,
+    /// What all clocks of this fleet are set by.
+    pub(super) began: Instant,
     pub(super) recorder: Recorder,
     pub(super) pending: Pending,
     watched: Mutex<Vec<InstanceId>>,
@@ -72,6 +75,7 @@ impl Fleet {
     pub fn start(members: Vec<Member>, options: FleetOptions) -> Arc<Self> {
         let fleet = Arc::new(Self {
             workers: ArcSwap::default(),
+            began: Instant::now(),
             recorder: Recorder::new(options.state.clone()),
             pending: Pending::default(),
             options,

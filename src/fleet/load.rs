@@ -3,6 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::hub::Fleet;
 use super::worker::{Worker, read_within};
 use crate::model::{Health, Usage};
@@ -22,10 +24,21 @@ pub(super) async fn sample(fleet: Weak<Fleet>, worker: Arc<Worker>) {
         if !round(&fleet, &worker).await {
             return;
         }
+        let Some(next) = fleet.upgrade().map(|fleet| next(fleet.began)) else {
+            return;
+        };
         tokio::time::sleep(LEAST).await;
         // Ends early when other rows come on screen.
-        let _ = tokio::time::timeout(EVERY.saturating_sub(LEAST), worker.looked.notified()).await;
+        let _ = tokio::time::timeout_at(next, worker.looked.notified()).await;
     }
+}
+
+/// All contexts read at the same moments: what they find is one new view, not one for each.
+fn next(began: Instant) -> Instant {
+    let now = Instant::now();
+    let nanos = EVERY.as_nanos() - (now - began).as_nanos() % EVERY.as_nanos();
+    let left = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+    now + if left < LEAST { left + EVERY } else { left }
 }
 
 async fn round(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
