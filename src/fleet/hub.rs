@@ -198,13 +198,13 @@ impl Fleet {
     pub fn note_detail(&self, detail: &Detail) {
         let id = &detail.instance.id;
         self.with_named(id.context(), |slot, protected| {
-            slot.note_detail(detail, protected);
+            slot.note_detail(detail, protected)
         });
     }
 
     pub(super) fn note_silence(&self, id: &InstanceId) {
         self.with_named(id.context(), |slot, protected| {
-            slot.note_silence(id, protected);
+            slot.note_silence(id, protected)
         });
     }
 
@@ -319,13 +319,15 @@ impl Fleet {
         Some(work(slot, protected))
     }
 
-    fn with_named(&self, context: &str, change: impl FnOnce(&mut Slot, &HashSet<String>)) {
-        let mut state = lock(&self.state);
-        if let Some((slot, protected)) = state.named(context) {
-            change(slot, protected);
-        }
+    fn with_named(&self, context: &str, change: impl FnOnce(&mut Slot, &HashSet<String>) -> bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = state
+            .named(context)
+            .is_some_and(|(slot, protected)| change(slot, protected));
         drop(state);
-        self.mark_dirty();
+        if changed {
+            self.mark_dirty();
+        }
     }
 
     pub(super) fn emit(&self, event: Event) {

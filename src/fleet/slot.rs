@@ -260,17 +260,19 @@ impl Slot {
         }
     }
 
-    pub(super) fn note_detail(&mut self, detail: &Detail, protected: &HashSet<String>) {
+    /// Whether anything that is shown has changed by it.
+    pub(super) fn note_detail(&mut self, detail: &Detail, protected: &HashSet<String>) -> bool {
         let id = &detail.instance.id;
         self.learnt.entry(id.clone()).or_default().note(detail);
-        self.show(id, protected);
         self.unsaved = true;
+        self.show(id, protected)
     }
 
-    pub(super) fn note_silence(&mut self, id: &InstanceId, protected: &HashSet<String>) {
+    /// Whether anything that is shown has changed by it.
+    pub(super) fn note_silence(&mut self, id: &InstanceId, protected: &HashSet<String>) -> bool {
         let now = Timestamp::now();
         self.learnt.entry(id.clone()).or_default().note_silence(now);
-        self.show(id, protected);
+        self.show(id, protected)
     }
 
     pub(super) fn usage(&mut self, id: &InstanceId, usage: Usage, protected: &HashSet<String>) {
@@ -315,10 +317,10 @@ impl Slot {
         self.show(&id, protected);
     }
 
-    /// Lays what corral knows over what the backend said.
-    fn show(&mut self, id: &InstanceId, protected: &HashSet<String>) {
+    /// Lays what corral knows over what the backend said. Whether the row is another one than before.
+    fn show(&mut self, id: &InstanceId, protected: &HashSet<String>) -> bool {
         let Some(row) = self.rows.get(id) else {
-            return;
+            return false;
         };
         let raw = &row.raw;
         let learnt = self.learnt.get(id).filter(|learnt| learnt.adds_to(raw));
@@ -345,8 +347,13 @@ impl Slot {
         if !self.fresh || row.missed > 0 {
             shown = Arc::new(shown.as_stale());
         }
+        // A confirmation is no news: of ten thousand guests some are always being asked.
+        if self.order.get(&row.place).is_some_and(|old| *old == shown) {
+            return false;
+        }
         self.order.insert(row.place.clone(), shown);
         self.flat = None;
+        true
     }
 
     /// Rows as they are shown, in order.
