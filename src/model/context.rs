@@ -26,7 +26,9 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Env(name) => write!(f, "env {name}"),
-            Self::Command(argv) => write!(f, "command {:?}", argv.first()),
+            Self::Command(argv) => {
+                write!(f, "command {}", argv.first().map_or("", String::as_str))
+            }
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Literal(_) => f.write_str("literal"),
         }

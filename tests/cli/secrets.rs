@@ -12,7 +12,8 @@ fn req_19_no_secret_is_ever_printed_or_written() {
     let config = dir.join("config.toml");
     std::fs::write(
         &config,
-        format!("[[context]]\nname = \"p\"\nbackend = \"proxmox\"\nurl = \"https://127.0.0.1:9\"\nsecret = \"{CANARY}\"\n"),
+        format!("[[context]]\nname = \"p\"\nbackend = \"proxmox\"\nurl = \"https://127.0.0.1:9\"\nsecret = \"{CANARY}\"\n\
+            [[context]]\nname = \"r\"\nbackend = \"qemu\"\nsecret = \"{CANARY}\"\n"),
     )
     .unwrap();
     for words in [
@@ -37,7 +38,54 @@ fn req_19_no_secret_is_ever_printed_or_written() {
             assert!(!String::from_utf8_lossy(text).contains(CANARY), "{words:?}");
         }
     }
+    // Changes, too: a secret by pipe, user-data of a guest, a password of its user.
+    let plain = home.path().join("user-data");
+    std::fs::write(&plain, format!("#cloud-config\npassword: {CANARY}\n")).unwrap();
+    let plain = plain.display().to_string();
+    for (words, input) in [
+        (
+            &["context", "add", "q", "--backend", "qemu", "--secret-stdin"][..],
+            CANARY,
+        ),
+        (
+            &[
+                "create",
+                "a",
+                "--disk",
+                "1M",
+                "--context",
+                "q",
+                "--user-data",
+                &plain,
+            ],
+            "",
+        ),
+        (&["info", "q/a", "-o", "json"], ""),
+        (&["info", "q/a", "--native"], ""),
+        (&["tasks", "-o", "json"], ""),
+        (&["history", "-o", "json"], ""),
+        (&["delete", "q/a", "--confirm", "a", "--dry-run"], ""),
+        (&["config", "show"], ""),
+    ] {
+        let output = home.pipe(words, input);
+        assert!(
+            !output.out.contains(CANARY) && !output.err.contains(CANARY),
+            "{words:?}"
+        );
+    }
+    // What the user wrote, what the guest is to read, and where secrets are kept.
+    let kept = ".config/corral/secrets";
+    let theirs = [".local/share/corral", "user-data", kept]
+        .map(|own| home.path().join(own).display().to_string());
+    let mode = std::fs::metadata(home.path().join(kept).join("q")).unwrap();
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777,
+        0o600
+    );
     for file in home.files() {
+        if theirs.iter().any(|own| file.starts_with(own)) {
+            continue;
+        }
         if file != config.display().to_string() {
             let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
             assert!(!text.contains(CANARY), "{file}");
