@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::task_files::read_task;
 use crate::link::files::write_atomically;
 use crate::model::{Result, Task, TaskState};
 
@@ -33,12 +34,8 @@ pub(super) fn find(dir: &Path) -> Leftovers {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("lock" | "cancel") => found.files.push(path),
             Some("json") => {
-                let task = std::fs::read(&path)
-                    .ok()
-                    .and_then(|bytes| serde_json::from_slice::<Task>(&bytes).ok());
-                found
-                    .tasks
-                    .extend(task.filter(|task| !task.state.is_final()));
+                let task = read_task(&path).filter(|task| !task.state.is_final());
+                found.tasks.extend(task);
             }
             _ => {}
         }

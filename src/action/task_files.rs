@@ -48,9 +48,7 @@ impl TaskFiles {
             let Some(stamp) = stamp(&path) else { continue };
             let mut task = match before.remove(&path) {
                 Some((then, task)) if then == stamp => task,
-                _ => std::fs::read(&path)
-                    .ok()
-                    .and_then(|bytes| serde_json::from_slice::<Task>(&bytes).ok()),
+                _ => read_task(&path),
             };
             if let Some(task) = &mut task {
                 if n < surplus && task.state.is_final() {
@@ -69,6 +67,11 @@ impl TaskFiles {
             .into_iter()
             .filter_map(move |path| known.get(&path).and_then(|(_, task)| task.as_ref()))
     }
+}
+
+/// The task of a file; one that cannot be read is none.
+pub(super) fn read_task(path: &Path) -> Option<Task> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 fn task_files(dir: &Path) -> Vec<PathBuf> {

@@ -1,29 +1,18 @@
 use super::*;
-use crate::model::{CheckStatus, Error, Facts, Kind};
+use crate::model::{CheckStatus, ContextSpec, Error, Facts, Kind};
 
 fn context(name: &str, health: Health, days_ago: i64, server: Option<&str>) -> ContextView {
     let at = now() - jiff::SignedDuration::from_hours(24 * days_ago);
     ContextView {
-        name: name.to_owned(),
-        kind: Kind::read("k"),
         health,
         answered_at: Some(at),
         complete: true,
-        hidden: None,
         facts: Some(Facts {
             server: server.map(str::to_owned),
             ..Facts::default()
         }),
-        hosts: Vec::new(),
-        problems: Vec::new(),
         configured: true,
-        origin: None,
-        readonly: false,
-        protected: false,
-        relaxed: false,
-        from_cache: false,
-        count: 0,
-        latency_ms: None,
+        ..ContextView::of(&ContextSpec::new(name, Kind::read("k")))
     }
 }
 

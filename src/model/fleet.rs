@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::context::ContextSpec;
 use super::detail::{Facts, Host, Problem};
 use super::error::Error;
 use super::id::InstanceId;
@@ -77,6 +78,31 @@ pub struct ContextView {
     pub count: usize,
     /// How long its last answer took, milliseconds.
     pub latency_ms: Option<u64>,
+}
+
+impl ContextView {
+    /// A context as it was opened, before anything is known of it.
+    pub fn of(spec: &ContextSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            kind: spec.kind.clone(),
+            health: Health::Connecting,
+            answered_at: None,
+            complete: false,
+            hidden: None,
+            facts: None,
+            hosts: Vec::new(),
+            problems: Vec::new(),
+            configured: spec.configured,
+            origin: spec.origin.clone(),
+            readonly: spec.readonly,
+            protected: spec.protected,
+            relaxed: spec.relaxed,
+            from_cache: false,
+            count: 0,
+            latency_ms: None,
+        }
+    }
 }
 
 /// The whole fleet at one moment. Cheap to clone: rows are shared.

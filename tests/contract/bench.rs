@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corral::backend::contract::{
-    Backend, Changes, CreateRequest, DiskSource, NoAsker, Permit, PermitRequest, Prepared, ReadCx,
-    TaskCx,
+    Backend, Changes, CreateRequest, DiskSource, Prepared, ReadCx, TaskCx,
 };
-use corral::model::{
-    Consent, Error, Gate, Instance, InstanceId, InstanceKind, Outcome, Result, State, Support,
-};
-use tokio_util::sync::CancellationToken;
+use corral::model::{Error, Instance, InstanceId, InstanceKind, Outcome, Result, State};
 
 /// A backend under test.
 pub struct Bench {
@@ -34,23 +30,7 @@ impl Bench {
     }
 
     pub fn task(&self, id: &InstanceId) -> TaskCx {
-        let permit = Permit::issue(&PermitRequest {
-            readonly: None,
-            gate: &Gate::Free,
-            consent: &Consent::default(),
-            support: &Support::Native,
-            command: "test",
-        })
-        .unwrap();
-        let (events, _) = tokio::sync::mpsc::unbounded_channel();
-        TaskCx::new(
-            permit,
-            id.clone(),
-            events,
-            CancellationToken::new(),
-            Arc::new(NoAsker),
-            Some(self.patience),
-        )
+        crate::lab::task_within(id, Some(self.patience))
     }
 
     pub fn id(&self, name: &str) -> InstanceId {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use corral::model::{
-    Address, Bytes, ContextView, Error, Facts, FleetView, Health, Instance, InstanceId,
-    InstanceKind, Kind, Port, State, Usage,
+    Address, Bytes, ContextSpec, ContextView, Error, Facts, FleetView, Health, Instance,
+    InstanceId, InstanceKind, Kind, Port, State, Usage,
 };
 use corral::tui::app::{App, Setup};
 use corral::tui::glyphs::Glyphs;
@@ -27,26 +27,18 @@ pub fn at(ms: u64) -> At {
 pub fn context(name: &str, kind: &str, health: Health, count: usize) -> ContextView {
     let ok = health.is_ok();
     ContextView {
-        name: name.to_owned(),
-        kind: Kind::read(kind),
         health,
         answered_at: ok.then(now),
         complete: ok,
-        hidden: None,
         facts: ok.then(|| Facts {
             summary: Some(format!("{kind} 10.0, KVM usable, UEFI firmware found")),
             ..Facts::default()
         }),
-        hosts: Vec::new(),
-        problems: Vec::new(),
         configured: true,
-        origin: None,
-        readonly: false,
         protected: name == "pve",
-        relaxed: false,
-        from_cache: false,
         count,
         latency_ms: Some(12),
+        ..ContextView::of(&ContextSpec::new(name, Kind::read(kind)))
     }
 }
 

@@ -9,8 +9,8 @@ use super::calls::Calls;
 use super::guest::Guest;
 use super::world::{Mood, World};
 use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Events, Metrics, PauseRequest, PowerRequest, ReadCx,
-    RemoveRequest, Routes, SnapshotRequest,
+    Backend, Change, Changes, CreateRequest, Events, Metrics, PauseRequest, PowerRequest, Prepared,
+    ReadCx, RemoveRequest, Routes, SnapshotRequest,
 };
 use crate::model::{
     Check, Detail, Event, Facts, Instance, InstanceId, Inventory, Kind, Operation, Refusal, Result,
@@ -41,8 +41,17 @@ impl Demo {
         });
     }
 
-    /// The refusals that hold for every change.
-    pub(crate) fn guard(guest: &Guest) -> Option<Refusal> {
+    /// What refuses every change of a guest, as the plan of it.
+    pub(crate) fn guard(guest: &Guest) -> Option<Prepared> {
+        let refusal = Self::refusal(guest)?;
+        Some(Prepared::refused(
+            guest.token(),
+            refusal.message,
+            refusal.remedy,
+        ))
+    }
+
+    fn refusal(guest: &Guest) -> Option<Refusal> {
         let id = guest.id();
         let row = &guest.base;
         if let Some(lock) = &row.locked {

@@ -17,12 +17,8 @@ impl Changes<PowerRequest> for Demo {
     async fn prepare(&self, cx: &ReadCx, on: &Instance, request: PowerRequest) -> Result<Prepared> {
         self.world.answer(cx, "power.prepare").await?;
         let guest = self.world.guest_as(on)?;
-        if let Some(refusal) = Self::guard(&guest) {
-            return Ok(Prepared::refused(
-                guest.token(),
-                refusal.message,
-                refusal.remedy,
-            ));
+        if let Some(refused) = Self::guard(&guest) {
+            return Ok(refused);
         }
         Ok(match request {
             PowerRequest::Start => self.start(&guest),
@@ -42,8 +38,8 @@ impl Changes<PauseRequest> for Demo {
         self.world.answer(cx, "pause.prepare").await?;
         let guest = self.world.guest_as(on)?;
         let (id, token) = (guest.id(), guest.token());
-        if let Some(refusal) = Self::guard(&guest) {
-            return Ok(Prepared::refused(token, refusal.message, refusal.remedy));
+        if let Some(refused) = Self::guard(&guest) {
+            return Ok(refused);
         }
         if self.world.dialect == Dialect::Proxmox && guest.base.kind == InstanceKind::Ct {
             return Ok(Prepared::refused(

@@ -29,9 +29,9 @@ impl Changes<RemoveRequest> for Demo {
         let (id, token) = (guest.id().clone(), guest.token());
         // A broken item may be deleted; nothing else may be done with it.
         if guest.state() != State::Broken
-            && let Some(refusal) = Self::guard(&guest)
+            && let Some(refused) = Self::guard(&guest)
         {
-            return Ok(Prepared::refused(token, refusal.message, refusal.remedy));
+            return Ok(refused);
         }
         if guest.state().is_active() && !request.force {
             return Ok(Prepared::refused(

@@ -20,12 +20,8 @@ impl Changes<SnapshotRequest> for Demo {
     ) -> Result<Prepared> {
         self.world.answer(cx, "snapshots.prepare").await?;
         let guest = self.world.guest_as(on)?;
-        if let Some(refusal) = Self::guard(&guest) {
-            return Ok(Prepared::refused(
-                guest.token(),
-                refusal.message,
-                refusal.remedy,
-            ));
+        if let Some(refused) = Self::guard(&guest) {
+            return Ok(refused);
         }
         match request {
             SnapshotRequest::Create { name, note, memory } => {

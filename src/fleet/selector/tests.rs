@@ -1,27 +1,15 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{ErrorKind, Health, InstanceId, InstanceKind, Kind, State};
+use crate::model::{ContextSpec, ErrorKind, Health, InstanceId, InstanceKind, Kind, State};
 
 fn context(name: &str, health: Health, seen: bool) -> ContextView {
     ContextView {
-        name: name.to_owned(),
-        kind: Kind::read("k"),
         health,
         answered_at: seen.then_some(Timestamp::UNIX_EPOCH),
         complete: true,
-        hidden: None,
-        facts: None,
-        hosts: Vec::new(),
-        problems: Vec::new(),
         configured: true,
-        origin: None,
-        readonly: false,
-        protected: false,
-        relaxed: false,
-        from_cache: false,
-        count: 0,
-        latency_ms: None,
+        ..ContextView::of(&ContextSpec::new(name, Kind::read("k")))
     }
 }
 

@@ -147,7 +147,12 @@ pub(super) fn stop_plan(seen: &Seen, force_after: Option<Duration>) -> Prepared 
             "QMP quit",
         ));
     }
-    Prepared::new(token, steps)
+    let mut prepared = Prepared::new(token, steps);
+    if force_after.is_none() {
+        let note = "Never kills: a guest that does not react runs on";
+        prepared.notes.push(note.to_owned());
+    }
+    prepared
 }
 
 pub(super) fn reset_plan(seen: &Seen) -> Prepared {
