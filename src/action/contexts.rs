@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::late::Late;
 use super::secrets::Secrets;
-use crate::backend::contract::{Backend, Env, KindInfo, ReadCx};
+use crate::backend::contract::{Backend, Env, Families, KindInfo, NoFamilies, ReadCx};
 use crate::backend::registry::{self, KINDS};
 use crate::config::{ContextEntry, Dropped, Loaded};
 use crate::fleet::Member;
@@ -252,6 +252,10 @@ impl Backend for Unopened {
 
     async fn doctor(&self, _: &ReadCx) -> Vec<Check> {
         vec![cannot_open(&self.error)]
+    }
+
+    fn families(&self) -> &dyn Families {
+        &NoFamilies
     }
 }
 

@@ -181,10 +181,7 @@ impl Engine {
             return Support::No(format!("there is no context {:?}", id.context()));
         };
         if let Some(why) = self.readonly_reason(id.context())
-            && !matches!(
-                operation,
-                Operation::Route | Operation::Metrics | Operation::Events
-            )
+            && !operation.reads()
         {
             return Support::No(why.message);
         }

@@ -9,10 +9,7 @@ use tokio::sync::Mutex;
 
 use super::contexts::open_now;
 use super::secrets::Secrets;
-use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Env, Events, Metrics, PauseRequest, PowerRequest,
-    ReadCx, RemoveRequest, Routes, SnapshotRequest, TaskCx,
-};
+use crate::backend::contract::{Backend, Change, Env, Families, NoFamilies, ReadCx, TaskCx};
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
     Outcome, Result, Secret, Support,
@@ -130,35 +127,7 @@ impl Backend for Late {
         self.opened(false).await?.repair(cx, check).await
     }
 
-    fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
-        self.inner()?.power()
-    }
-
-    fn pause(&self) -> Option<&dyn Changes<PauseRequest>> {
-        self.inner()?.pause()
-    }
-
-    fn create(&self) -> Option<&dyn Changes<CreateRequest>> {
-        self.inner()?.create()
-    }
-
-    fn remove(&self) -> Option<&dyn Changes<RemoveRequest>> {
-        self.inner()?.remove()
-    }
-
-    fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
-        self.inner()?.snapshots()
-    }
-
-    fn routes(&self) -> Option<&dyn Routes> {
-        self.inner()?.routes()
-    }
-
-    fn metrics(&self) -> Option<&dyn Metrics> {
-        self.inner()?.metrics()
-    }
-
-    fn events(&self) -> Option<&dyn Events> {
-        self.inner()?.events()
+    fn families(&self) -> &dyn Families {
+        self.inner().map_or(&NoFamilies, Backend::families)
     }
 }

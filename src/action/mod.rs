@@ -14,7 +14,6 @@ pub mod protect;
 pub mod questions;
 pub mod reload;
 pub mod render;
-pub mod request;
 pub mod row;
 pub mod rows;
 mod runner;

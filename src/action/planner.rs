@@ -8,8 +8,8 @@ use futures::StreamExt as _;
 use super::engine::Engine;
 use super::grammar;
 use super::guard;
-use super::request::Request;
 use super::row::Risk;
+use crate::backend::contract::Request;
 use crate::backend::contract::{Backend, Prepared, TaskCx};
 use crate::fleet::selector::{self, Purpose, Resolved};
 use crate::model::{Action, Error, Instance, Outcome, Plan, Refusal, Result, Support, TargetPlan};
@@ -44,7 +44,7 @@ pub struct Job {
 /// How a job is done.
 pub enum Work {
     /// By a backend.
-    Backend(Arc<dyn Backend>, Request),
+    Backend(Arc<dyn Backend>, Box<Request>),
     /// In corral's own state.
     Local(Arc<dyn LocalWork>),
 }
@@ -178,7 +178,7 @@ async fn prepare_one(
         target,
         Job {
             instance,
-            work: Work::Backend(backend, request),
+            work: Work::Backend(backend, Box::new(request)),
             prepared,
             support,
             readonly,

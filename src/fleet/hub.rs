@@ -333,7 +333,7 @@ impl Fleet {
     pub(super) fn emit(&self, event: Event) {
         let kept_there = self
             .member(&event.context)
-            .is_some_and(|m| m.backend.events().is_some());
+            .is_some_and(|m| m.backend.families().events().is_some());
         self.recorder.event(&event, !kept_there);
         let _ = self.events.send(event);
         self.mark_dirty();

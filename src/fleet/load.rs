@@ -17,7 +17,7 @@ const LEAST: Duration = Duration::from_secs(1);
 /// Samples for as long as the fleet lives.
 pub(super) async fn sample(fleet: Weak<Fleet>, worker: Arc<Worker>) {
     loop {
-        while worker.member.backend.metrics().is_none() {
+        while worker.member.backend.families().metrics().is_none() {
             // It may come: a backend that is not ready has no families yet. Being ready is told here too.
             worker.looked.notified().await;
         }
@@ -49,7 +49,7 @@ async fn round(fleet: &Weak<Fleet>, worker: &Worker) -> bool {
     let ids = strong.watched(name);
     let healthy = strong.with_slot(worker.key, |slot, _| slot.view.health == Health::Ok);
     drop(strong);
-    let Some(family) = worker.member.backend.metrics() else {
+    let Some(family) = worker.member.backend.families().metrics() else {
         return false;
     };
     if ids.is_empty() || healthy != Some(true) {

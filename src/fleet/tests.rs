@@ -78,6 +78,10 @@ impl Backend for Fake {
         Support::Native
     }
 
+    fn families(&self) -> &dyn crate::backend::contract::Families {
+        &crate::backend::contract::NoFamilies
+    }
+
     async fn probe(&self, _: &ReadCx) -> Result<Facts> {
         let mode = self.mode.lock().unwrap().clone();
         match mode {

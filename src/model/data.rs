@@ -9,8 +9,9 @@ use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
 use super::instance::Instance;
+use super::operation::Operation;
 use super::plan::Plan;
-use super::support::{Check, Operation, Support};
+use super::support::{Check, Support};
 use super::task::Task;
 
 /// Version of every JSON that corral prints. Within it only additions.

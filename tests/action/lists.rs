@@ -24,6 +24,10 @@ impl Backend for Partial {
         Kind::read("partial")
     }
 
+    fn families(&self) -> &dyn corral::backend::contract::Families {
+        &corral::backend::contract::NoFamilies
+    }
+
     fn support(&self, _: Operation, _: Option<&Instance>) -> Support {
         Support::No("only looked at".to_owned())
     }

@@ -272,7 +272,7 @@ async fn the_present_is_kept_on_a_restore_and_disks_on_a_delete() {
     assert!(process::connect(&lab.ctx, &vm).await.unwrap().is_none());
 
     let told = lab.backend();
-    let told = told.events().unwrap();
+    let told = told.families().events().unwrap();
     let cx = ReadCx::quiet(std::time::Duration::from_secs(30));
     let told = told.recorded(&cx, Some(&stopped.id)).await.unwrap();
     let told: Vec<String> = told.into_iter().map(|e| e.message).collect();

@@ -102,7 +102,7 @@ async fn a_guest_lives_its_life() {
     lab.until("web", State::Running).await;
 
     let backend = lab.backend();
-    let routes = backend.routes().unwrap();
+    let routes = backend.families().routes().unwrap();
     let ways = routes
         .routes(&ReadCx::quiet(READ), &running, 22)
         .await
@@ -116,7 +116,7 @@ async fn a_guest_lives_its_life() {
     );
 
     booted(&lab, &vm).await;
-    let metrics = backend.metrics().unwrap();
+    let metrics = backend.families().metrics().unwrap();
     let ids = [running.id.clone()];
     metrics.sample(&ReadCx::quiet(READ), &ids).await.unwrap();
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -347,7 +347,7 @@ async fn what_others_do_is_seen_as_it_happens() {
     loop {
         let ids = [row.id.clone()];
         let backend = lab.backend();
-        let events = backend.events().unwrap();
+        let events = backend.families().events().unwrap();
         let cx = ReadCx::quiet(READ);
         let told = events.recorded(&cx, Some(&ids[0])).await.unwrap();
         if told.iter().any(|event| event.kind == "STOP") {
@@ -395,7 +395,7 @@ async fn what_one_shot_commands_do_and_see_is_recorded() {
     let vm = lab.define(&image, "web").await;
     let kinds = async || -> Vec<String> {
         let backend = lab.backend();
-        let events = backend.events().unwrap();
+        let events = backend.families().events().unwrap();
         let id = lab.ctx.id("web");
         let told = events.recorded(&ReadCx::quiet(READ), Some(&id)).await;
         let mut told: Vec<_> = told.unwrap().into_iter().map(|event| event.kind).collect();

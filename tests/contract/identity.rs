@@ -9,7 +9,7 @@ use crate::suite;
 /// A plan for a state that is no more is a conflict, and nothing is done.
 pub async fn stale_plans(bench: &Bench, id: &InstanceId) {
     let row = bench.row(id).await;
-    let snapshots = bench.backend.snapshots().unwrap();
+    let snapshots = bench.backend.families().snapshots().unwrap();
     let take = SnapshotRequest::Create {
         name: "late".to_owned(),
         note: None,
@@ -17,7 +17,7 @@ pub async fn stale_plans(bench: &Bench, id: &InstanceId) {
     };
     let prepared = snapshots.prepare(&bench.cx(), &row, take).await.unwrap();
     bench
-        .change(bench.backend.power(), &row, PowerRequest::Start)
+        .change(bench.backend.families().power(), &row, PowerRequest::Start)
         .await
         .unwrap();
     let before = bench.calls.as_ref().map(|calls| calls());
@@ -33,7 +33,7 @@ pub async fn stale_plans(bench: &Bench, id: &InstanceId) {
         force: true,
         force_after: None,
     };
-    let power = bench.backend.power().unwrap();
+    let power = bench.backend.families().power().unwrap();
     let first = power.prepare(&bench.cx(), &row, off.clone()).await.unwrap();
     let second = power.prepare(&bench.cx(), &row, off.clone()).await.unwrap();
     assert_eq!(first.token, second.token, "planning changed something");
@@ -51,12 +51,12 @@ pub async fn stale_plans(bench: &Bench, id: &InstanceId) {
 pub async fn reborn(bench: &Bench, name: &str) {
     let id = suite::create(bench, name).await;
     let old = bench.row(&id).await;
-    let power = bench.backend.power().unwrap();
+    let power = bench.backend.families().power().unwrap();
     let plan = power
         .prepare(&bench.cx(), &old, PowerRequest::Start)
         .await
         .unwrap();
-    let family = bench.backend.remove().unwrap();
+    let family = bench.backend.families().remove().unwrap();
     let remove = RemoveRequest {
         keep_disks: false,
         force: true,

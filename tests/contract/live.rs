@@ -15,10 +15,10 @@ const POWER_OFF: PowerRequest = PowerRequest::Stop {
 
 /// Snapshots of a running guest: with memory where that is possible, and back with all extras.
 pub async fn snapshots(bench: &Bench, id: &InstanceId) {
-    let family = || bench.backend.snapshots();
+    let family = || bench.backend.families().snapshots();
     let row = bench.row(id).await;
     bench
-        .change(bench.backend.power(), &row, PowerRequest::Start)
+        .change(bench.backend.families().power(), &row, PowerRequest::Start)
         .await
         .unwrap();
     let row = bench.row(id).await;
@@ -58,7 +58,7 @@ pub async fn snapshots(bench: &Bench, id: &InstanceId) {
     assert_eq!(current[0].name, "s1");
     let row = bench.row(id).await;
     bench
-        .change(bench.backend.power(), &row, POWER_OFF)
+        .change(bench.backend.families().power(), &row, POWER_OFF)
         .await
         .unwrap();
 }
@@ -79,7 +79,7 @@ pub async fn watched(bench: &Bench, id: &InstanceId) {
     assert!(all.instances.iter().any(|row| row.id == *id));
     let row = bench.row(id).await;
     bench
-        .change(bench.backend.power(), &row, PowerRequest::Start)
+        .change(bench.backend.families().power(), &row, PowerRequest::Start)
         .await
         .unwrap();
     let told = async {
@@ -103,7 +103,7 @@ pub async fn watched(bench: &Bench, id: &InstanceId) {
         .expect("the watch does not tell that it runs");
     let row = bench.row(id).await;
     bench
-        .change(bench.backend.power(), &row, POWER_OFF)
+        .change(bench.backend.families().power(), &row, POWER_OFF)
         .await
         .unwrap();
 }

@@ -77,7 +77,7 @@ async fn each_kind_is_spoken_to_in_its_own_words() {
     ] {
         let demo = demo(context, &knobs);
         let row = named(&demo, name).await;
-        let power = demo.power().unwrap();
+        let power = demo.families().power().unwrap();
         let plan = power.prepare(&cx(), &row, ASK).await.unwrap();
         assert_eq!(plan.steps[0].native, words);
     }
@@ -88,7 +88,10 @@ async fn who_does_not_react_is_waited_for_and_then_powered_off_if_told_so() {
     let demo = demo("hv1", &Knobs::instant());
     let bench = bench(&demo, Duration::from_millis(300));
     let row = named(&demo, "stubborn").await;
-    let error = bench.change(demo.power(), &row, ASK).await.unwrap_err();
+    let error = bench
+        .change(demo.families().power(), &row, ASK)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::TimedOut);
     assert!(error.to_string().contains("corral stop --force"), "{error}");
     let row = named(&demo, "stubborn").await;
@@ -97,7 +100,10 @@ async fn who_does_not_react_is_waited_for_and_then_powered_off_if_told_so() {
         force: false,
         force_after: Some(Duration::from_millis(50)),
     };
-    bench.change(demo.power(), &row, patient).await.unwrap();
+    bench
+        .change(demo.families().power(), &row, patient)
+        .await
+        .unwrap();
     assert_eq!(named(&demo, "stubborn").await.state, State::Stopped);
 }
 
@@ -107,13 +113,13 @@ async fn a_start_that_fails_says_why_and_leaves_it_stopped() {
     let bench = bench(&demo, Duration::from_secs(30));
     let row = named(&demo, "badboot").await;
     let error = bench
-        .change(demo.power(), &row, PowerRequest::Start)
+        .change(demo.families().power(), &row, PowerRequest::Start)
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Backend);
     assert!(error.message.contains("no bootable device"), "{error}");
     assert_eq!(named(&demo, "badboot").await.state, State::Stopped);
-    let events = demo.events().unwrap();
+    let events = demo.families().events().unwrap();
     let told = events.recorded(&cx(), Some(&row.id)).await.unwrap();
     assert!(told.iter().any(|e| e.kind == "failed"), "{told:?}");
 }
@@ -130,7 +136,7 @@ async fn locked_templates_and_unknown_are_refused_with_a_way_out() {
     ] {
         let demo = demo(context, &knobs);
         let row = named(&demo, name).await;
-        let start = demo.power().unwrap();
+        let start = demo.families().power().unwrap();
         let plan = start
             .prepare(&cx(), &row, PowerRequest::Start)
             .await
@@ -179,7 +185,7 @@ async fn failure_rates_hit_reads_and_changes() {
     let row = named(&demo, "web").await;
     let bench = bench(&demo, Duration::from_secs(30));
     let error = bench
-        .change(demo.pause(), &row, PauseRequest::Pause)
+        .change(demo.families().pause(), &row, PauseRequest::Pause)
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Backend);
@@ -191,6 +197,7 @@ async fn a_route_leads_to_a_login_that_echoes() {
     let demo = demo("lab", &Knobs::instant());
     let row = named(&demo, "ci").await;
     let routes = demo
+        .families()
         .routes()
         .unwrap()
         .routes(&cx(), &row, 22)
@@ -221,7 +228,10 @@ async fn deleting_a_snapshot_hangs_its_children_on_its_parent() {
     let delete = SnapshotRequest::Delete {
         name: "pre-patch".to_owned(),
     };
-    bench.change(demo.snapshots(), &row, delete).await.unwrap();
+    bench
+        .change(demo.families().snapshots(), &row, delete)
+        .await
+        .unwrap();
     let detail = demo.detail(&cx(), &row.id).await.unwrap();
     let parents: Vec<_> = detail
         .snapshots

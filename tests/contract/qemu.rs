@@ -35,7 +35,9 @@ async fn qemu_keeps_the_contract_with_a_real_guest() {
             force: true,
             force_after: None,
         };
-        let stopped = bench.change(bench.backend.power(), row, off).await;
+        let stopped = bench
+            .change(bench.backend.families().power(), row, off)
+            .await;
         assert!(stopped.is_ok(), "{} is left behind: {stopped:?}", row.id);
     }
     if let Err(failed) = ended {

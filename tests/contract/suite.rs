@@ -31,7 +31,7 @@ pub async fn run(bench: &Bench) {
 fn law(bench: &Bench) {
     for operation in Operation::ALL {
         let support = bench.backend.support(operation, None);
-        let family = bench.backend.has(operation.family());
+        let family = bench.backend.families().has(operation.family());
         assert_eq!(support.is_possible(), family, "{operation}");
         if !support.is_ready() {
             let why = support.reason().unwrap_or_default();
@@ -99,7 +99,7 @@ async fn deadlines(bench: &Bench) {
 
 /// Makes an instance; the ID is the server's to give.
 pub async fn create(bench: &Bench, name: &str) -> InstanceId {
-    let family = bench.backend.create().unwrap();
+    let family = bench.backend.families().create().unwrap();
     let stub = bench.stub(name);
     let prepared = family
         .prepare(&bench.cx(), &stub, bench.request(name))
@@ -147,7 +147,7 @@ async fn snapshots_offline(bench: &Bench, id: &InstanceId) {
         note: Some("note".to_owned()),
         memory: false,
     };
-    let family = || bench.backend.snapshots();
+    let family = || bench.backend.families().snapshots();
     for name in ["s1", "s2"] {
         let row = bench.row(id).await;
         bench.change(family(), &row, take(name)).await.unwrap();
@@ -214,14 +214,14 @@ async fn power(bench: &Bench, id: &InstanceId) {
     let backend = &bench.backend;
     let row = bench.row(id).await;
     bench
-        .change(backend.power(), &row, PowerRequest::Start)
+        .change(backend.families().power(), &row, PowerRequest::Start)
         .await
         .unwrap();
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
     assert!(
         !bench
-            .change(backend.power(), &row, PowerRequest::Start)
+            .change(backend.families().power(), &row, PowerRequest::Start)
             .await
             .unwrap()
             .changed
@@ -233,7 +233,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
         keep_present: None,
     };
     let error = bench
-        .change(backend.snapshots(), &row, restore)
+        .change(backend.families().snapshots(), &row, restore)
         .await
         .unwrap_err();
     assert!(
@@ -247,36 +247,39 @@ async fn power(bench: &Bench, id: &InstanceId) {
         force: false,
     };
     assert!(
-        bench.change(backend.remove(), &row, remove).await.is_err(),
+        bench
+            .change(backend.families().remove(), &row, remove)
+            .await
+            .is_err(),
         "a running instance was deleted"
     );
-    if backend.pause().is_some() {
+    if backend.families().pause().is_some() {
         bench
-            .change(backend.pause(), &row, PauseRequest::Pause)
+            .change(backend.families().pause(), &row, PauseRequest::Pause)
             .await
             .unwrap();
         let row = bench.row(id).await;
         assert_eq!(row.state, State::Paused);
         let error = bench
-            .change(backend.power(), &row, PowerRequest::Start)
+            .change(backend.families().power(), &row, PowerRequest::Start)
             .await
             .unwrap_err();
         assert!(error.to_string().contains("resume"), "{error}");
         assert!(
             !bench
-                .change(backend.pause(), &row, PauseRequest::Pause)
+                .change(backend.families().pause(), &row, PauseRequest::Pause)
                 .await
                 .unwrap()
                 .changed
         );
         bench
-            .change(backend.pause(), &row, PauseRequest::Resume)
+            .change(backend.families().pause(), &row, PauseRequest::Resume)
             .await
             .unwrap();
     }
     let row = bench.row(id).await;
     assert_eq!(row.state, State::Running);
-    if let Some(metrics) = backend.metrics() {
+    if let Some(metrics) = backend.families().metrics() {
         let ids = [id.clone(), bench.id("never-made")];
         let samples = metrics.sample(&bench.cx(), &ids).await.unwrap();
         assert!(samples.iter().all(|(of, _)| of == id), "sampled a ghost");
@@ -285,7 +288,10 @@ async fn power(bench: &Bench, id: &InstanceId) {
         bench.ready(id).await;
         let row = bench.row(id).await;
         let restart = PowerRequest::Restart(mode);
-        bench.change(backend.power(), &row, restart).await.unwrap();
+        bench
+            .change(backend.families().power(), &row, restart)
+            .await
+            .unwrap();
         assert_eq!(bench.row(id).await.state, State::Running, "{mode:?}");
     }
     bench.ready(id).await;
@@ -293,7 +299,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
     assert_eq!(row.state, State::Running);
     bench
         .change(
-            backend.power(),
+            backend.families().power(),
             &row,
             PowerRequest::Stop {
                 force: false,
@@ -310,7 +316,7 @@ async fn power(bench: &Bench, id: &InstanceId) {
     };
     assert!(
         !bench
-            .change(backend.power(), &row, again)
+            .change(backend.families().power(), &row, again)
             .await
             .unwrap()
             .changed
@@ -325,7 +331,7 @@ pub async fn delete(bench: &Bench, id: &InstanceId) {
     };
     assert!(
         bench
-            .change(bench.backend.remove(), &row, remove)
+            .change(bench.backend.families().remove(), &row, remove)
             .await
             .unwrap()
             .changed
@@ -334,7 +340,7 @@ pub async fn delete(bench: &Bench, id: &InstanceId) {
     assert!(listed.instances.iter().all(|row| row.id != *id));
     assert!(
         !bench
-            .change(bench.backend.remove(), &row, remove)
+            .change(bench.backend.families().remove(), &row, remove)
             .await
             .unwrap()
             .changed,

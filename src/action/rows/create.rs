@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::super::engine::Engine;
 use super::super::grammar::read_value;
 use super::super::planner::{Planned, Shape, finish, prepare_all};
-use super::super::request::Request;
 use super::super::row::{Group, Risk, Row, Run, Targets};
+use crate::backend::contract::Request;
 use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, KindInfo};
 use crate::backend::registry;
 use crate::model::{
@@ -226,11 +226,7 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         State::Provisioning,
         Timestamp::now(),
     );
-    let prepared = prepare_all(
-        &engine,
-        vec![(Arc::new(stub), Request::Create(Box::new(request)))],
-    )
-    .await?;
+    let prepared = prepare_all(&engine, vec![(Arc::new(stub), Request::Create(request))]).await?;
     let mut shape = Shape::of(&action)?;
     shape.tail = format!("in {context}");
     // The context is fixed here, so that a changed default does not change what was shown.

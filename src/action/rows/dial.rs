@@ -42,7 +42,7 @@ async fn open(engine: Arc<Engine>, action: Action) -> Result<OpenSession> {
         .fleet()
         .member(context)
         .ok_or_else(|| Error::not_found(format!("there is no context {context:?}")))?;
-    let routes = member.backend.routes().ok_or_else(|| {
+    let routes = member.backend.families().routes().ok_or_else(|| {
         let why = member.backend.support(Operation::Route, Some(instance));
         Error::unsupported(
             why.reason()

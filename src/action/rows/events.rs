@@ -68,7 +68,7 @@ async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
                     .await,
             );
             if let Some(member) = engine.fleet().member(&context.name)
-                && let Some(family) = member.backend.events()
+                && let Some(family) = member.backend.families().events()
                 && context.health.is_ok()
             {
                 let cx = engine.fleet().read_cx(&context.name);

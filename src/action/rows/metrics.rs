@@ -54,7 +54,7 @@ async fn metrics(engine: Arc<Engine>, action: Action) -> Result<Data> {
             let Some(member) = engine.fleet().member(context) else {
                 continue;
             };
-            let Some(family) = member.backend.metrics() else {
+            let Some(family) = member.backend.families().metrics() else {
                 continue;
             };
             let cx = engine.fleet().read_cx(context);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::super::engine::Engine;
 use super::super::planner::{Planned, Shape, plan_instances};
-use super::super::request::Request;
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::PauseRequest;
+use crate::backend::contract::Request;
 use crate::model::{Action, GroupNoun, Operation, Result};
 
 const PAUSE: Row = Row {

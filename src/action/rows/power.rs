@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::super::engine::Engine;
 use super::super::planner::{Planned, Shape, plan_instances};
-use super::super::request::Request;
 use super::super::row::{Group, Risk, Row, Run, Targets};
+use crate::backend::contract::Request;
 use crate::backend::contract::{PowerRequest, RestartMode};
 use crate::model::{Action, Error, Field, FieldKind, GroupNoun, Operation, Result};
 

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use super::super::engine::Engine;
 use super::super::envelope;
 use super::super::planner::{Planned, Shape, plan_instances};
-use super::super::request::Request;
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::info::details;
+use crate::backend::contract::Request;
 use crate::backend::contract::SnapshotRequest;
 use crate::model::{
     Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result,

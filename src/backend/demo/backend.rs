@@ -9,8 +9,8 @@ use super::calls::Calls;
 use super::guest::Guest;
 use super::world::{Mood, World};
 use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Events, Metrics, PauseRequest, PowerRequest, Prepared,
-    ReadCx, RemoveRequest, Routes, SnapshotRequest,
+    Backend, Change, Changes, CreateRequest, Events, Families, Metrics, PauseRequest, PowerRequest,
+    Prepared, ReadCx, RemoveRequest, Routes, SnapshotRequest,
 };
 use crate::model::{
     Check, Detail, Event, Facts, Instance, InstanceId, Inventory, Kind, Operation, Refusal, Result,
@@ -159,6 +159,12 @@ impl Backend for Demo {
         checks
     }
 
+    fn families(&self) -> &dyn Families {
+        self
+    }
+}
+
+impl Families for Demo {
     fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
         Some(self)
     }

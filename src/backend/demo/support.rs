@@ -1,7 +1,7 @@
 //! What each impersonated kind can do, and what an instance's state forbids just now.
 
 use super::dialect::Dialect;
-use crate::model::{Instance, InstanceKind, Operation, State, Support};
+use crate::model::{Family, Instance, InstanceKind, Operation, State, Support};
 
 impl Dialect {
     /// The static cell.
@@ -9,10 +9,13 @@ impl Dialect {
         use Operation as O;
         let emulated = |how: &str| Support::Emulated(how.to_owned());
         let when = |condition: &str| Support::Conditional(condition.to_owned());
+        if self == Self::Nutanix && matches!(operation, O::Pause | O::Resume) {
+            return Support::No("AHV has no pause; corral stop is the nearest".to_owned());
+        }
+        if !self.has(operation.family()) {
+            return Support::No("the simulation does not do that".to_owned());
+        }
         match (self, operation) {
-            (Self::Nutanix, O::Pause | O::Resume) => {
-                Support::No("AHV has no pause; corral stop is the nearest".to_owned())
-            }
             (Self::Peer, _) => Support::Relayed,
             (Self::Qemu, O::Restart) => {
                 emulated("reboot by the guest agent, else shutdown and start")
@@ -50,6 +53,21 @@ impl Dialect {
         }
     }
 
+    /// The families that the simulation has.
+    fn has(self, family: Family) -> bool {
+        match family {
+            Family::Power
+            | Family::Create
+            | Family::Remove
+            | Family::Snapshots
+            | Family::Routes
+            | Family::Metrics
+            | Family::Events => true,
+            Family::Pause => self.has_pause(),
+            _ => false,
+        }
+    }
+
     /// The cell for `on`, as it is now.
     pub(crate) fn support(self, operation: Operation, on: Option<&Instance>) -> Support {
         let cell = self.cell(operation);
@@ -69,7 +87,7 @@ impl Dialect {
     fn not_now(self, operation: Operation, on: &Instance) -> Option<String> {
         use Operation as O;
         let state = on.state;
-        let changes = !matches!(operation, O::Route | O::Metrics | O::Events | O::Create);
+        let changes = !operation.reads() && operation != O::Create;
         if state == State::Broken && changes && operation != O::Delete {
             return Some("its definition cannot be read".into());
         }
@@ -128,8 +146,7 @@ mod tests {
         for dialect in Dialect::ALL {
             for operation in Operation::ALL {
                 let cell = dialect.support(operation, None);
-                let absent = !dialect.has_pause()
-                    && matches!(operation, Operation::Pause | Operation::Resume);
+                let absent = !dialect.has(operation.family());
                 assert_eq!(!cell.is_possible(), absent, "{dialect:?} {operation}");
                 assert!(cell.reason().is_none_or(|why| why.len() > 3));
             }

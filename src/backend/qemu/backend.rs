@@ -15,7 +15,7 @@ use super::power::Power;
 use super::routes::Forwards;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Discovery, Env, Events, KindInfo, Metrics,
+    Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families, KindInfo, Metrics,
     PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, SnapshotRequest, TaskCx,
 };
 use crate::model::{
@@ -178,6 +178,12 @@ impl Backend for Qemu {
         doctor::repair(&self.ctx, cx, check).await
     }
 
+    fn families(&self) -> &dyn Families {
+        self
+    }
+}
+
+impl Families for Qemu {
     fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
         Some(&self.power)
     }

@@ -26,6 +26,7 @@ pub fn cell(operation: Operation) -> Support {
             Support::Conditional("all writable disks are qcow2".to_owned())
         }
         Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
+        _ => Support::No("not part of this backend".to_owned()),
     }
 }
 
@@ -63,23 +64,7 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         Operation::Route if vm.ports.as_ref().is_some_and(Vec::is_empty) => {
             Support::Conditional(format!("{id} publishes no port"))
         }
-        Operation::Start
-        | Operation::Stop
-        | Operation::ForceStop
-        | Operation::Restart
-        | Operation::Reset
-        | Operation::ColdRestart
-        | Operation::Pause
-        | Operation::Resume
-        | Operation::Create
-        | Operation::Delete
-        | Operation::SnapshotCreate
-        | Operation::SnapshotMemory
-        | Operation::SnapshotRestore
-        | Operation::SnapshotDelete
-        | Operation::Route
-        | Operation::Metrics
-        | Operation::Events => match cell(operation) {
+        _ => match cell(operation) {
             // The condition is looked at by `prepare`; the state does not speak against it.
             Support::Conditional(_) => Support::Native,
             other => other,

@@ -1,0 +1,97 @@
+//! Requests that move data in and out.
+
+use std::path::PathBuf;
+
+use crate::model::Bytes;
+
+/// Request of the export family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportRequest {
+    /// A folder, or a file whose name says the format.
+    pub to: PathBuf,
+    /// `qcow2`, `raw`, `gz`, `ova`; `None` goes by the name.
+    pub format: Option<String>,
+    /// From this snapshot instead of the present.
+    pub snapshot: Option<String>,
+    /// Replace what is there.
+    pub overwrite: bool,
+}
+
+/// Request of the import family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportRequest {
+    /// Name of the new instance.
+    pub name: String,
+    /// File or folder.
+    pub from: PathBuf,
+    /// Virtual CPUs; `None` is what the source says, else the default.
+    pub cpus: Option<u32>,
+    /// Memory; `None` is what the source says, else the default.
+    pub memory: Option<Bytes>,
+    /// Start it once it is made.
+    pub start: bool,
+    /// The kind's own fields, as for create.
+    pub set: Vec<(String, String)>,
+}
+
+/// Requests of the backup family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupRequest {
+    /// Make one.
+    Create {
+        /// Where backups are kept: folder or storage; `None` is the backend's default.
+        to: Option<String>,
+        /// Keep only so many of this instance.
+        keep: Option<u32>,
+    },
+    /// Bring an instance back from one.
+    Restore {
+        /// Which.
+        backup: String,
+        /// As this new instance instead of over the old one.
+        name: Option<String>,
+    },
+    /// Delete one.
+    Delete {
+        /// Which.
+        backup: String,
+    },
+}
+
+/// Requests of the files family. Paths inside the guest are absolute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilesRequest {
+    /// From here into the guest.
+    Push {
+        /// Here.
+        from: PathBuf,
+        /// There.
+        to: String,
+    },
+    /// From the guest to here.
+    Pull {
+        /// There.
+        from: String,
+        /// Here.
+        to: PathBuf,
+    },
+}
+
+/// Requests of the image-pull family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageRequest {
+    /// Fetch one.
+    Pull {
+        /// A name of the catalogue, a URL or a file.
+        source: String,
+        /// Expected SHA-256 or SHA-512, hex; `None` is the catalogue's.
+        checksum: Option<String>,
+        /// Name to keep it under.
+        name: Option<String>,
+    },
+    /// Delete one.
+    Delete {
+        /// Its name.
+        image: String,
+    },
+}

@@ -1,0 +1,128 @@
+//! What stands around instances: storage, networks, images, logs, pictures.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::bytes::Bytes;
+use super::detail::NativeFormat;
+use super::id::InstanceId;
+
+/// Where disks are kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoragePool {
+    /// The context.
+    pub context: String,
+    /// Its name.
+    pub name: String,
+    /// The backend's word for its kind: `folder`, `dir`, `zfs`, `lvmthin`.
+    pub kind: String,
+    /// Where it is: a path, a URL.
+    pub place: Option<String>,
+    /// The host it belongs to; `None` is all or the only one.
+    pub host: Option<String>,
+    /// Space in all.
+    pub size_bytes: Option<Bytes>,
+    /// Space that is taken.
+    pub used_bytes: Option<Bytes>,
+    /// Can be used now; else why not.
+    pub fault: Option<String>,
+}
+
+/// A disk image or volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Volume {
+    /// The pool.
+    pub pool: String,
+    /// Its name or path.
+    pub name: String,
+    /// `qcow2`, `raw`, `iso` …
+    pub format: Option<String>,
+    /// Size a guest sees.
+    pub size_bytes: Option<Bytes>,
+    /// Space it takes.
+    pub used_bytes: Option<Bytes>,
+    /// Who uses it; empty: nobody that is known.
+    pub used_by: Vec<InstanceId>,
+}
+
+/// What NICs connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Network {
+    /// The context.
+    pub context: String,
+    /// Its name.
+    pub name: String,
+    /// The backend's word for its kind: `user`, `bridge`, `nat`.
+    pub kind: String,
+    /// Up; `None` where that means nothing.
+    pub active: Option<bool>,
+    /// Its addresses, as CIDR.
+    pub addresses: Vec<String>,
+    /// The host it belongs to; `None` is all or the only one.
+    pub host: Option<String>,
+    /// Instances with a NIC on it, where known.
+    pub used_by: Option<Vec<InstanceId>>,
+}
+
+/// What instances are made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Image {
+    /// The context.
+    pub context: String,
+    /// Its name.
+    pub name: String,
+    /// What it is, in words.
+    pub title: Option<String>,
+    /// CPU architecture.
+    pub arch: Option<String>,
+    /// Where it comes from.
+    pub url: Option<String>,
+    /// Where it is, once it is here.
+    pub path: Option<String>,
+    /// Size of the file.
+    pub size_bytes: Option<Bytes>,
+    /// `sha256:…` or `sha512:…`, where known.
+    pub checksum: Option<String>,
+    /// When it came here.
+    pub pulled_at: Option<Timestamp>,
+    /// Instances that need it to stay; `None`: not asked.
+    pub used_by: Option<Vec<InstanceId>>,
+}
+
+/// A log that can be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogSource {
+    /// Its word: `serial`, `qemu`.
+    pub name: String,
+    /// What writes it.
+    pub title: String,
+    /// Its size, where it is a file.
+    pub size_bytes: Option<Bytes>,
+}
+
+/// A picture.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Picture {
+    /// `image/png` …
+    pub media_type: String,
+    /// The file's bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} bytes", self.media_type, self.bytes.len())
+    }
+}
+
+/// A native definition to be edited, secrets in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeText {
+    /// How to highlight it.
+    pub format: NativeFormat,
+    /// The text.
+    pub text: String,
+    /// Says which text this is.
+    pub token: String,
+}
