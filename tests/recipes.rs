@@ -1,0 +1,187 @@
+//! Every recipe of `docs/recipes/` is run as it stands, on a real guest, and checked by other means than corral's
+//! own word.
+//!
+//! A page's ```` ```sh ```` blocks and its `<!-- check` comments are one bash script, in order, in an empty home.
+//! `$GUEST` is the lab guest's disk; in checks `guest NAME COMMAND` runs a command inside of that machine and `fails COMMAND`
+//! wants it to fail.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+#[path = "backends/guest.rs"]
+mod guest;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+/// Pages at the same time: each boots a guest.
+const AT_ONCE: usize = 2;
+
+/// A piece of a page's script, with the line it stands in.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    line: usize,
+    text: String,
+}
+
+/// The script pieces of a page.
+fn pieces(page: &str) -> Vec<Piece> {
+    let mut found = Vec::new();
+    let mut open: Option<(&str, Piece)> = None;
+    for (n, line) in page.lines().enumerate() {
+        open = match open {
+            None => {
+                let end = match line.trim_end() {
+                    "```sh" => Some("```"),
+                    "<!-- check" => Some("-->"),
+                    _ => None,
+                };
+                end.map(|end| {
+                    let text = String::new();
+                    (end, Piece { line: n + 2, text })
+                })
+            }
+            Some((end, piece)) if line.trim_end() == end => {
+                found.push(piece);
+                None
+            }
+            Some((end, mut piece)) => {
+                piece.text.push_str(line);
+                piece.text.push('\n');
+                Some((end, piece))
+            }
+        };
+    }
+    assert!(open.is_none(), "a block is not closed");
+    found
+}
+
+const PRELUDE: &str = r#"set -Eeuo pipefail
+trap 'status=$?; echo "FAILED (exit $status) in the block of line $BLOCK: $BASH_COMMAND" >&2' ERR
+guest() {
+    local name=$1 n
+    shift
+    for n in $(seq 60); do
+        ssh -F none -q -i "$KEY" -o BatchMode=yes -o ConnectTimeout=5 -o StrictHostKeyChecking=no \
+            -o UserKnownHostsFile=/dev/null -o "ProxyCommand=corral dial local/$name" root@guest true </dev/null && break
+        sleep 1
+    done
+    ssh -F none -q -i "$KEY" -o BatchMode=yes -o ConnectTimeout=20 -o StrictHostKeyChecking=no \
+        -o UserKnownHostsFile=/dev/null -o "ProxyCommand=corral dial local/$name" root@guest "$@" </dev/null
+}
+fails() { if "$@"; then echo "should have failed: $*" >&2; return 1; fi; }
+"#;
+
+fn script(page: &str) -> String {
+    let mut text = PRELUDE.to_owned();
+    for piece in pieces(page) {
+        text.push_str(&format!("BLOCK={}\n{}", piece.line, piece.text));
+    }
+    text
+}
+
+/// Ends what a page left running: processes with its home in their command line.
+fn sweep(home: &Path) {
+    let marker = format!("{}/", home.display());
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else {
+            continue;
+        };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&line).contains(&marker) {
+            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+        }
+    }
+}
+
+/// Runs one page; what went wrong.
+fn run(file: &Path, disk: &Path) -> Result<(), String> {
+    let page = std::fs::read_to_string(file).unwrap();
+    let home = tempfile::Builder::new().prefix("cr").tempdir().unwrap();
+    let bin = home.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_corral"), bin.join("corral")).unwrap();
+    let key = home.path().join("key");
+    std::fs::copy(disk.with_file_name("id_ed25519"), &key).unwrap();
+    let work = home.path().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let ended = Command::new("bash")
+        .args(["-c", &script(&page)])
+        .env_clear()
+        .env("HOME", home.path())
+        .env("PATH", format!("{}:{path}", bin.display()))
+        .env("TMPDIR", home.path())
+        .env("GUEST", disk)
+        .env("KEY", &key)
+        .current_dir(&work)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    sweep(home.path());
+    if ended.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: {}\n{}\n{}",
+        file.display(),
+        ended.status,
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
+    ))
+}
+
+#[test]
+fn every_recipe_does_what_it_says() {
+    let Some(disk) = guest::guest() else { return };
+    if Command::new("ssh").arg("-V").output().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "ssh is not installed");
+        eprintln!("skipped (daemon): ssh is not installed: apt install openssh-client");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes");
+    let only = std::env::var("CORRAL_RECIPE").unwrap_or_default();
+    let mut pages: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|e| e == "md"))
+        .filter(|file| file.to_string_lossy().contains(&only))
+        .collect();
+    pages.sort();
+    assert!(!pages.is_empty(), "no page is called {only:?}");
+    let queue = Mutex::new(pages);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(file) = { queue.lock().unwrap().pop() } {
+                    if let Err(why) = run(&file, &disk) {
+                        failed.lock().unwrap().push(why);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+}
+
+#[test]
+fn blocks_and_checks_of_a_page_are_one_script() {
+    let page = "# Title\n```sh\na\n```\ntext\n```console\n$ no\n```\n<!-- check\nb\nc\n-->\n<!-- a remark -->\n";
+    let found = pieces(page);
+    let text: Vec<_> = found.iter().map(|p| (p.line, p.text.as_str())).collect();
+    assert_eq!(text, [(3, "a\n"), (10, "b\nc\n")]);
+}
+
+#[test]
+fn a_page_that_is_wrong_fails_and_says_where() {
+    let page = "```sh\ntrue\n```\n<!-- check\ntrue\nfalse | true\n-->\n";
+    let ended = Command::new("bash")
+        .args(["-c", &script(page)])
+        .output()
+        .unwrap();
+    assert!(!ended.status.success());
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("block of line 5"), "{said}");
+}
