@@ -12,6 +12,7 @@ mod dialect;
 mod fleet;
 mod guest;
 mod knobs;
+mod native;
 mod power;
 mod random;
 mod remove;
