@@ -1,6 +1,6 @@
 //! A definition as QEMU's command line.
 //!
-//! Slots on the root bus are fixed, so that a disk or NIC that comes or goes moves no other.
+//! Places are fixed (see [`super::slots`]), so that a disk or NIC that comes or goes moves no other.
 //! Block nodes are given as JSON: a path may hold commas. Every path is absolute, because
 //! `-daemonize` changes to `/`.
 
@@ -10,14 +10,13 @@ use serde_json::{Value, json};
 
 use super::accel::Accel;
 use super::ctx::Paths;
-use super::definition::{Definition, DiskDef, FirmwareKind, NicDef, VARS_NODE};
+use super::definition::{Definition, FirmwareKind, NicDef, VARS_NODE};
+use super::drive;
+use super::slots::{Slot, Slots};
 use crate::model::{Error, Result, shown};
 
-/// First slot and number of slots on the root bus.
-const NICS: (usize, usize) = (0x08, 8);
-const DISKS: (usize, usize) = (0x10, 14);
-/// Ports of the board's SATA controller.
-const SATA: usize = 6;
+/// The first place of a NIC on the root bus.
+const FIRST_NIC: u8 = 0x08;
 
 /// All arguments after the program's name.
 ///
@@ -57,11 +56,11 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
         args.device("qemu-xhci,id=usb0,bus=pcie.0,addr=0x7");
         args.device("usb-tablet,id=tablet0,bus=usb0.0");
     }
-    let mut sata = 0;
-    disks(vm, &mut args, &mut sata)?;
-    cdroms(vm, &mut args, &mut sata)?;
-    for (n, nic) in vm.nics.iter().enumerate() {
-        network(nic, n, &mut args)?;
+    let slots = Slots::of(vm)?;
+    disks(vm, &slots, &mut args)?;
+    cdroms(vm, &slots, &mut args);
+    for (nic, slot) in vm.nics.iter().zip(&slots.nics) {
+        network(nic, *slot, &mut args)?;
     }
     sockets(paths, &mut args);
     if vm.tpm {
@@ -145,95 +144,34 @@ fn firmware(vm: &Definition, args: &mut Args) {
     }
 }
 
-fn full(what: &str, most: usize) -> Error {
-    Error::invalid(format!("more {what} than the board has room for ({most})"))
-}
-
-fn node(disk: &DiskDef) -> Value {
-    json!({
-        "driver": disk.format, "node-name": disk.name, "read-only": disk.readonly,
-        "discard": "unmap",
-        "file": {"driver": "file", "node-name": format!("{}-file", disk.name),
-            "filename": disk.path.to_string_lossy(), "read-only": disk.readonly, "discard": "unmap"},
-    })
-}
-
-fn disks(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
+fn disks(vm: &Definition, slots: &Slots, args: &mut Args) -> Result<()> {
     if vm.disks.iter().any(|disk| disk.bus == "scsi") {
         args.device("virtio-scsi-pci,id=scsi0,bus=pcie.0,addr=0x5");
     }
-    for (n, disk) in vm.disks.iter().enumerate() {
-        if !matches!(disk.format.as_str(), "qcow2" | "raw") {
-            return Err(Error::invalid(format!(
-                "{}: format \"{}\" is neither qcow2 nor raw",
-                shown(&disk.name),
-                shown(&disk.format)
-            )));
-        }
-        args.blockdev(&node(disk));
-        let name = comma(&disk.name);
-        let mut device = match disk.bus.as_str() {
-            "virtio" if n < DISKS.1 => {
-                format!("virtio-blk-pci,bus=pcie.0,addr={:#x}", DISKS.0 + n)
-            }
-            "virtio" => return Err(full("virtio disks", DISKS.1)),
-            "scsi" => "scsi-hd,bus=scsi0.0".to_owned(),
-            "sata" if *sata < SATA => {
-                *sata += 1;
-                format!("ide-hd,bus=ide.{}", *sata - 1)
-            }
-            "sata" => return Err(full("SATA drives", SATA)),
-            other => {
-                return Err(Error::invalid(format!(
-                    "{}: bus \"{}\" is none of virtio, scsi, sata",
-                    shown(&disk.name),
-                    shown(other)
-                )));
-            }
-        };
-        device.push_str(&format!(",drive={name},id={name}-dev"));
-        if !disk.readonly {
-            device.push_str(&format!(",bootindex={}", n + 1));
-        }
-        if !disk.serial.is_empty() {
-            device.push_str(&format!(",serial={}", comma(&disk.serial)));
-        }
-        args.device(&device);
+    for ((n, disk), slot) in vm.disks.iter().enumerate().zip(&slots.disks) {
+        args.blockdev(&drive::node(disk)?);
+        let bootindex = (!disk.readonly).then_some(n + 1);
+        args.device(&drive::disk(disk, *slot, bootindex).option());
     }
     Ok(())
 }
 
-fn cdroms(vm: &Definition, args: &mut Args, sata: &mut usize) -> Result<()> {
-    for (n, medium) in vm.cdroms.iter().enumerate() {
-        if *sata == SATA {
-            return Err(full("SATA drives", SATA));
-        }
-        let name = comma(&medium.name);
-        let mut device = format!("ide-cd,bus=ide.{sata},id={name}-dev,bootindex={}", 100 + n);
+fn cdroms(vm: &Definition, slots: &Slots, args: &mut Args) {
+    for ((n, medium), slot) in vm.cdroms.iter().enumerate().zip(&slots.cdroms) {
         if let Some(path) = &medium.path {
-            args.blockdev(
-                &json!({"driver": "raw", "node-name": medium.name, "read-only": true,
-                "file": {"driver": "file", "node-name": format!("{}-file", medium.name),
-                    "filename": path.to_string_lossy(), "read-only": true}}),
-            );
-            device.push_str(&format!(",drive={name}"));
+            args.blockdev(&drive::medium_node(&medium.name, path));
         }
-        *sata += 1;
-        args.device(&device);
+        args.device(&drive::cdrom(medium, *slot, 100 + n).option());
     }
-    Ok(())
 }
 
-fn network(nic: &NicDef, n: usize, args: &mut Args) -> Result<()> {
+fn network(nic: &NicDef, slot: Slot, args: &mut Args) -> Result<()> {
     if nic.network != "user" {
         return Err(Error::invalid(format!(
             "{}: network \"{}\" is not \"user\"",
             shown(&nic.name),
             shown(&nic.network)
         )));
-    }
-    if n >= NICS.1 {
-        return Err(full("network interfaces", NICS.1));
     }
     let model = match nic.model.as_str() {
         "virtio" => "virtio-net-pci",
@@ -259,11 +197,21 @@ fn network(nic: &NicDef, n: usize, args: &mut Args) -> Result<()> {
     }
     args.two("-netdev", &netdev);
     args.device(&format!(
-        "{model},netdev={name},id={name}-dev,mac={},bus=pcie.0,addr={:#x}",
+        "{model},netdev={name},id={name}-dev,mac={},{}",
         comma(&nic.mac),
-        NICS.0 + n
+        place(slot)
     ));
     Ok(())
+}
+
+/// Where a NIC is plugged in.
+fn place(slot: Slot) -> String {
+    match slot {
+        Slot::Spare(n) => format!("bus=spare{n},addr=0x0"),
+        Slot::Board(n) | Slot::Scsi(n) | Slot::Sata(n) => {
+            format!("bus=pcie.0,addr={:#x}", FIRST_NIC.saturating_add(n))
+        }
+    }
 }
 
 fn sockets(paths: &Paths, args: &mut Args) {

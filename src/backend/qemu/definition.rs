@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::slots::Slot;
 use crate::model::{Bytes, Error, Result, encode_segment, shown};
 
 /// The newest format of `vm.toml` that this corral writes.
@@ -120,6 +121,9 @@ pub struct DiskDef {
     /// The guest cannot write: the first-boot seed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub readonly: bool,
+    /// Its place on the board; written down at the first change of the VM's devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
 }
 
 /// A CD-ROM drive.
@@ -130,6 +134,9 @@ pub struct MediumDef {
     /// The image in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
+    /// Its place on the board; written down at the first change of the VM's devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
 }
 
 /// A network interface.
@@ -143,6 +150,9 @@ pub struct NicDef {
     pub model: String,
     /// `user`.
     pub network: String,
+    /// Its place on the board; written down at the first change of the VM's devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<Slot>,
     /// Published ports.
     #[serde(default)]
     pub forwards: Vec<Forward>,
@@ -351,6 +361,7 @@ pub(super) mod tests {
                 owned: true,
                 serial: String::new(),
                 readonly: false,
+                slot: None,
             }],
             cdroms: Vec::new(),
             nics: vec![NicDef {
@@ -358,6 +369,7 @@ pub(super) mod tests {
                 mac: mac(&uuid, 0),
                 model: "virtio".into(),
                 network: "user".into(),
+                slot: None,
                 forwards: Vec::new(),
             }],
         }

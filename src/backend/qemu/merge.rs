@@ -3,7 +3,7 @@
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TomlError};
 
 /// Keys of ours that are absent when they have no value; any other absent key is someone else's.
-const OPTIONAL: [&str; 9] = [
+const OPTIONAL: [&str; 10] = [
     "os",
     "note",
     "created_at",
@@ -13,6 +13,7 @@ const OPTIONAL: [&str; 9] = [
     "backing",
     "path",
     "readonly",
+    "slot",
 ];
 
 /// Lists of ours that are absent or an empty array when they have no element.

@@ -204,6 +204,7 @@ async fn plan(
         owned: true,
         serial: shape::serial(&uuid, 0),
         readonly: false,
+        slot: None,
     }];
     if seed.is_some() {
         disks.push(DiskDef {
@@ -216,6 +217,7 @@ async fn plan(
             owned: true,
             serial: "cidata".to_owned(),
             readonly: true,
+            slot: None,
         });
     }
     let definition = Definition {
@@ -254,6 +256,7 @@ async fn plan(
             .map(|(n, path)| MediumDef {
                 name: format!("cdrom{n}"),
                 path: Some(absolute(path.as_ref())),
+                slot: None,
             })
             .collect(),
         nics: vec![shape::nic(&request, &uuid, set.nic.as_deref(), windows)],

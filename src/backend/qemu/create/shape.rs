@@ -212,6 +212,7 @@ pub(super) fn nic(
             .unwrap_or(if windows { "e1000e" } else { "virtio" })
             .to_owned(),
         network: "user".to_owned(),
+        slot: None,
         forwards,
     }
 }
