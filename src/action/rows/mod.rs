@@ -1,5 +1,6 @@
 //! The rows, one file per group of verbs.
 
+mod autostart;
 mod config;
 mod context;
 pub(super) mod create;
@@ -10,11 +11,13 @@ mod events;
 mod front;
 mod info;
 mod list;
+mod marks;
 mod matrix;
 mod metrics;
 mod pause;
 mod power;
 mod protect;
+mod setter;
 mod snapshot;
 mod tasks;
 mod wait;
@@ -36,6 +39,8 @@ pub fn rows() -> &'static [&'static Row] {
             pause::ROWS,
             create::ROWS,
             delete::ROWS,
+            marks::ROWS,
+            autostart::ROWS,
             protect::ROWS,
             snapshot::ROWS,
             dial::ROWS,

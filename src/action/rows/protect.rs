@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use super::super::engine::Engine;
 use super::super::planner::{LocalWork, Planned, Shape, plan_local, resolve};
 use super::super::row::{Group, Risk, Row, Run, Targets};
+use super::setter;
 use crate::backend::contract::{Prepared, TaskCx};
 use crate::fleet::selector::Purpose;
-use crate::model::{Action, Error, Field, GroupNoun, Instance, Outcome, Result, Step};
+use crate::model::{Action, GroupNoun, Instance, Outcome, Result, Step};
 
 const PROTECT: Row = Row {
     examples: &[
@@ -18,10 +19,7 @@ const PROTECT: Row = Row {
     ],
     noun: GroupNoun::Instances,
     targets: Targets::Some,
-    fields: &[
-        Field::flag("on", "Protects (default)"),
-        Field::flag("off", "Releases"),
-    ],
+    fields: &[setter::on("Protects (default)"), setter::off("Releases")],
     ..Row::new(
         "protect",
         Group::Life,
@@ -39,10 +37,7 @@ struct Protect {
 }
 
 async fn plan(engine: Arc<Engine>, action: Action) -> Result<Planned> {
-    let off = action.args.flag("off");
-    if off && action.args.flag("on") {
-        return Err(Error::invalid("--on and --off exclude each other"));
-    }
+    let off = !setter::is_on(&action)?;
     let resolved = resolve(&engine, &action, Purpose::Change).await?;
     let mut shape = Shape::of(&action)?;
     if off {

@@ -9,14 +9,16 @@ use futures::stream::BoxStream;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
+use super::marks::Marks;
 use super::metrics::Load;
 use super::pause::Pause;
 use super::power::Power;
 use super::routes::Forwards;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families, KindInfo, Metrics,
-    PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, SnapshotRequest, TaskCx,
+    AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families,
+    KindInfo, Metrics, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes,
+    SnapshotRequest, TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -75,6 +77,7 @@ pub struct Qemu {
     routes: Forwards,
     metrics: Load,
     events: Recorded,
+    marks: Marks,
 }
 
 impl Qemu {
@@ -90,6 +93,7 @@ impl Qemu {
             routes: Forwards(Arc::clone(&ctx)),
             metrics: Load::new(Arc::clone(&ctx)),
             events: Recorded(Arc::clone(&ctx)),
+            marks: Marks(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -202,6 +206,22 @@ impl Families for Qemu {
 
     fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
         Some(&self.snapshots)
+    }
+
+    fn template(&self) -> Option<&dyn Changes<TemplateRequest>> {
+        Some(&self.marks)
+    }
+
+    fn tags(&self) -> Option<&dyn Changes<TagsRequest>> {
+        Some(&self.marks)
+    }
+
+    fn notes(&self) -> Option<&dyn Changes<NoteRequest>> {
+        Some(&self.marks)
+    }
+
+    fn autostart(&self) -> Option<&dyn Changes<AutostartRequest>> {
+        Some(&self.marks)
     }
 
     fn routes(&self) -> Option<&dyn Routes> {

@@ -210,7 +210,7 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
         if let Some(hints) = launch.accel.hints.or(launch.accel.hintless) {
             facts.push(("Windows hints".to_owned(), hints));
         }
-        if launch.definition != Store::hash(&vm) {
+        if launch.definition != Store::start_hash(&vm) {
             pending.push(format!(
                 "the definition was changed since the start: corral restart --cold {id}"
             ));

@@ -2,6 +2,7 @@
 
 pub mod accel;
 mod argv;
+mod autostart;
 mod backend;
 mod change;
 pub mod create;
@@ -17,6 +18,7 @@ pub mod inventory;
 pub mod live;
 pub mod locks;
 mod machine;
+pub mod marks;
 mod merge;
 mod metrics;
 pub mod op;

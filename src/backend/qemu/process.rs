@@ -79,6 +79,9 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
     if connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some() {
         return Err(Error::conflict(format!("{called} runs already")));
     }
+    if let Some(why) = ctx.store.held_by_clones(vm, &ctx.id(&vm.name))? {
+        return Err(why);
+    }
     let accel = accel_for(ctx, vm).await?;
     let (vm, claim) = ports::settle(ctx, vm).await?;
     let vm = &vm;
@@ -103,7 +106,7 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
         accel,
         at: Timestamp::now(),
         boot: accel::boot_id(),
-        definition: super::store::Store::hash(vm),
+        definition: super::store::Store::start_hash(vm),
     };
     let bytes = serde_json::to_vec(&launch).unwrap_or_default();
     files::write_atomically(&paths.launch, &bytes)?;

@@ -13,11 +13,17 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Resume
         | Operation::Create
         | Operation::Delete
+        | Operation::Tag
+        | Operation::Note
+        | Operation::Template
         | Operation::Metrics
         | Operation::Events => Support::Native,
         Operation::Restart => Support::Emulated(
             "by the guest agent; without one the guest is shut down and started".to_owned(),
         ),
+        Operation::Autostart => {
+            Support::Emulated("by a systemd user unit that doctor offers".to_owned())
+        }
         Operation::ColdRestart => Support::Emulated("shut down, then start".to_owned()),
         Operation::SnapshotCreate
         | Operation::SnapshotMemory
@@ -42,7 +48,9 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
     let active = vm.state.is_active() || vm.state == State::Unknown;
     let stopped = || Support::Conditional(format!("{id} is off; start it first"));
     match operation {
-        Operation::Start if vm.template => Support::Conditional(format!("{id} is a template")),
+        Operation::Start if vm.template => {
+            Support::Conditional(format!("{id} is a template; clone it"))
+        }
         Operation::Start if vm.state == State::Paused => {
             Support::Conditional(format!("{id} is paused; resume it"))
         }
@@ -57,6 +65,9 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
             if !active =>
         {
             stopped()
+        }
+        Operation::Template if !vm.template && vm.state.is_active() => {
+            Support::Conditional(format!("{id} runs; stop it first"))
         }
         Operation::Delete if vm.state.is_active() => {
             Support::Conditional(format!("{id} runs; stop it first, or add --force"))

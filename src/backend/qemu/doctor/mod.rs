@@ -5,7 +5,7 @@ mod vms;
 
 use super::accel::probe::Leftovers;
 use super::ctx::Ctx;
-use super::{accel, firmware, machine, op, recover};
+use super::{accel, autostart, firmware, machine, op, recover};
 use crate::backend::contract::{ReadCx, TaskCx};
 use crate::model::{Action, Bytes, Check, Error, Outcome, Result, shown};
 
@@ -28,6 +28,7 @@ pub async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
     all.extend(unfinished(ctx));
     all.extend(orphans::checks(ctx));
     all.extend(probes(ctx));
+    all.extend(autostart::check(ctx));
     for check in &mut all {
         check.context = Some(ctx.spec.name.clone());
     }
@@ -128,6 +129,10 @@ pub async fn repair(ctx: &Ctx, cx: &TaskCx, check: &str) -> Result<Outcome> {
     }
     if let Some(key) = check.strip_prefix("qemu.orphan.") {
         return orphans::tidy(ctx, key);
+    }
+    if check == autostart::CHECK {
+        cx.step("Set up the unit that starts marked VMs");
+        return autostart::set_up(ctx).await;
     }
     if check == PROBES {
         let left = Leftovers::find(ctx);

@@ -198,17 +198,21 @@ fn images(ctx: &Ctx, vms: &[Definition]) -> Vec<Check> {
     }
     for vm in vms {
         for base in vm.disks.iter().filter_map(|disk| disk.backing.as_ref()) {
-            let file = real(base);
-            if let Some(writer) = writers.get(&file) {
-                told(
-                    &file,
+            let Some(writer) = writers.get(&real(base)) else {
+                continue;
+            };
+            let template = vms.iter().any(|vm| vm.name == **writer && vm.template);
+            // A template is not started; any other one is a surprise when it is not.
+            if !template {
+                let writer = ctx.id(writer);
+                let check = Check::warn(
+                    &format!("qemu.base.{}", encode_segment(&vm.name)),
                     format!(
-                        "{} is a disk of {} and the base of {}: a start of the first spoils the second",
-                        file.display(),
-                        ctx.id(writer),
+                        "{} is on top of the disks of {writer}, which is not started any more",
                         ctx.id(&vm.name)
                     ),
                 );
+                out.push(check.remedy(format!("Say so: corral template {writer} --on")));
             }
         }
     }

@@ -35,8 +35,11 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
     if seen.vm.template {
         return refuse(
             format!("{id} is a template and is not started"),
-            "Make a copy of it and start that.".to_owned(),
+            format!("Clone it and start that: corral clone {id} --name NAME --start"),
         );
+    }
+    if let Some(why) = ctx.store.held_by_clones(&seen.vm, id)? {
+        return Ok(Prepared::failed(token, &why));
     }
     if let Some(why) = unready(ctx, &seen.vm)? {
         return Ok(Prepared::refused(token, why.message, why.remedy));

@@ -64,6 +64,11 @@ pub async fn prepare(
             Some("Use the newer corral.".to_owned()),
         ));
     }
+    if matches!(request, SnapshotRequest::Restore { .. })
+        && let Some(why) = ctx.store.held_by_clones(&vm, &on.id)?
+    {
+        return Ok(Prepared::failed(fresh, &why));
+    }
     let nodes = match inside::nodes(&vm) {
         Ok(nodes) => nodes,
         Err(e) => return Ok(Prepared::refused(fresh, e.message, e.remedy)),

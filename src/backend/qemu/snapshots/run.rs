@@ -217,6 +217,9 @@ async fn restore(
         cx.step("Power it off");
         power_off(ctx, vm, monitor).await?;
     }
+    if let Some(why) = ctx.store.held_by_clones(vm, &ctx.id(&vm.name))? {
+        return Err(why);
+    }
     cx.step(format!("Take its disks back to {}", shown(name)));
     let dir = ctx.store.dir(&vm.name)?;
     let mut journal = Journal::begin(

@@ -184,6 +184,18 @@ impl Store {
         write_atomically(&file, text.as_bytes())
     }
 
+    /// What a process was started from: what is only said of a VM makes no difference to it.
+    pub fn start_hash(definition: &Definition) -> String {
+        Self::hash(&Definition {
+            tags: Vec::new(),
+            note: None,
+            autostart: false,
+            template: false,
+            created_at: None,
+            ..definition.clone()
+        })
+    }
+
     /// What must still hold when a plan runs: the content of the definition, without layout.
     pub fn hash(definition: &Definition) -> String {
         let text = definition.to_toml().unwrap_or_default();

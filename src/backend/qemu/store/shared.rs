@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::definition::Definition;
 use super::{Entry, Store};
-use crate::model::{Error, Result, shown};
+use crate::model::{Error, InstanceId, Result, shown};
 
 impl Store {
     /// Which of two definitions with one UUID a process belongs to cannot be known, so neither is
@@ -43,11 +43,55 @@ impl Store {
     /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium. One
     /// that cannot be read needs it when it names it anywhere.
     pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
+        self.needing(file, name, |vm, wanted| {
+            files(vm).any(|path| real(path) == wanted)
+        })
+    }
+
+    /// Those whose disks are overlays of a disk that this VM writes: each would be garbage once it
+    /// had written.
+    pub fn linked_to(&self, vm: &Definition) -> Result<Vec<String>> {
+        let mut users = Vec::new();
+        for disk in vm.disks.iter().filter(|disk| !disk.readonly) {
+            users.extend(self.needing(&disk.path, &vm.name, |other, wanted| {
+                let mut bases = other.disks.iter().filter_map(|disk| disk.backing.as_ref());
+                bases.any(|base| real(base) == wanted)
+            })?);
+        }
+        users.sort();
+        users.dedup();
+        Ok(users)
+    }
+
+    /// Why this VM must not write to its disks: others are on top of them.
+    pub fn held_by_clones(&self, vm: &Definition, id: &InstanceId) -> Result<Option<Error>> {
+        let users = self.linked_to(vm)?;
+        if users.is_empty() {
+            return Ok(None);
+        }
+        let names: Vec<_> = users.iter().map(|name| shown(name)).collect();
+        let names = names.join(", ");
+        Ok(Some(
+            Error::refused(format!(
+                "{id} must stay as it is: {names} is on top of its disks, and would be spoilt"
+            ))
+            .remedy(format!(
+                "Use a copy of it: corral clone {id} --name NAME. Or delete {names} first."
+            )),
+        ))
+    }
+
+    fn needing(
+        &self,
+        file: &Path,
+        name: &str,
+        needs: impl Fn(&Definition, &Path) -> bool,
+    ) -> Result<Vec<String>> {
         let wanted = real(file);
         let mut users = Vec::new();
         for other in self.folders()?.into_iter().filter(|other| other != name) {
             let needs = if let Ok(vm) = self.alone(&other) {
-                files(&vm).any(|path| real(path) == wanted)
+                needs(&vm, &wanted)
             } else {
                 let text = fs::read(self.file(&other)?).unwrap_or_default();
                 names(&String::from_utf8_lossy(&text), &wanted)
