@@ -15,7 +15,7 @@ use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
 use super::question::Question;
-use super::theme::{Depth, Role, Theme};
+use super::theme::{Role, Theme};
 use crate::action::ui_state::UiState;
 use crate::action::{Engine, Output, RunOptions, contexts};
 use crate::model::{
@@ -229,6 +229,15 @@ pub struct Actions {
     pub row: usize,
 }
 
+/// The list of themes.
+#[derive(Clone, Debug)]
+pub struct ThemePicker {
+    /// Chosen row.
+    pub row: usize,
+    /// What it was, for Esc.
+    pub before: Theme,
+}
+
 /// What lies over the panes.
 #[derive(Clone, Debug)]
 pub enum Overlay {
@@ -248,6 +257,8 @@ pub enum Overlay {
     Actions(Actions),
     /// A question from below.
     Question(Box<Question>),
+    /// All themes.
+    Themes(ThemePicker),
 }
 
 impl Overlay {
@@ -332,8 +343,8 @@ pub struct Setup {
     pub size: (u16, u16),
     /// Styles.
     pub theme: Theme,
-    /// How many colours there are.
-    pub depth: Depth,
+    /// Every theme there is, the user's own last.
+    pub themes: Vec<Theme>,
     /// Glyphs.
     pub glyphs: Glyphs,
     /// Keys.

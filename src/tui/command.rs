@@ -50,7 +50,10 @@ pub const FRONT: &[(&str, &str)] = &[
     ("refresh", "Asks every context again, now"),
     ("mouse", "Mouse on or off"),
     ("question", "Answers a question that waits"),
-    ("theme", "Another theme"),
+    (
+        "theme",
+        "Chooses a theme; what is under the cursor is shown at once",
+    ),
     ("repaint", "Paints the screen anew"),
     ("suspend", "Back to the shell; fg returns"),
     ("quit", "Leaves corral"),

@@ -12,6 +12,13 @@ use crate::model::{Error, Result};
 /// The keymap in the binary.
 const DEFAULT: &str = include_str!("../../keymaps/default.toml");
 
+/// What may be laid over it: names and texts.
+pub const VARIANTS: [(&str, &str); 3] = [
+    ("vim", include_str!("../../keymaps/vim.toml")),
+    ("emacs", include_str!("../../keymaps/emacs.toml")),
+    ("k9s", include_str!("../../keymaps/k9s.toml")),
+];
+
 /// One binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
@@ -57,6 +64,12 @@ impl Keymap {
         // A test reads the same text, so that this cannot be empty.
         let _ = map.layer(DEFAULT, "default");
         map
+    }
+
+    /// The text of a variant in the binary.
+    pub fn variant(name: &str) -> Option<&'static str> {
+        let (_, text) = VARIANTS.iter().find(|(known, _)| *known == name)?;
+        Some(text)
     }
 
     /// Lays a user's keymap over this one. Every fault is told; the rest counts.
@@ -224,6 +237,30 @@ mod tests {
         let faults = map.layer(DEFAULT, "default");
         assert!(faults.is_empty(), "{faults:?}");
         assert!(map.all().len() > 80);
+    }
+
+    #[test]
+    fn every_variant_is_sound_and_leaves_no_command_without_a_key() {
+        let default = Keymap::built_in();
+        for (name, text) in VARIANTS {
+            let mut map = Keymap::built_in();
+            assert_eq!(map.layer(text, name), []);
+            for binding in default.all() {
+                let still = map
+                    .all()
+                    .iter()
+                    .any(|b| b.run == binding.run && b.section == binding.section);
+                assert!(still, "{name}: {:?} in {}", binding.run, binding.section);
+            }
+            for (n, a) in map.all().iter().enumerate() {
+                for b in &map.all()[n + 1..] {
+                    let clash = a.section == b.section
+                        && a.keys != b.keys
+                        && (a.keys.starts_with(&b.keys) || b.keys.starts_with(&a.keys));
+                    assert!(!clash, "{name}: {} and {}", a.keys_text(), b.keys_text());
+                }
+            }
+        }
     }
 
     #[test]

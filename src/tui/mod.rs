@@ -18,6 +18,7 @@ pub mod inventory;
 pub mod keymap;
 pub mod layout;
 pub mod listing;
+pub mod look;
 pub mod msg;
 pub mod palette;
 pub mod question;
@@ -37,11 +38,10 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use app::{App, Setup};
-use glyphs::Glyphs;
 use input::{Input, Key};
-use keymap::Keymap;
+use look::Look;
 use msg::{At, Msg};
-use theme::{Depth, Theme};
+use theme::Depth;
 
 pub use run::Ended;
 
@@ -131,7 +131,7 @@ pub async fn run(engine: Arc<Engine>, options: TuiOptions) -> Result<Ended> {
         first.push(Msg::Input(Input::Paste(line)));
         first.push(Msg::Input(Input::Key(Key::plain(input::Code::Enter))));
     }
-    run::run(engine, app, first).await
+    run::run(engine, app, first, options).await
 }
 
 /// From configuration and environment; what is wrong there is told as a message and does no harm.
@@ -143,19 +143,11 @@ pub fn setup(
 ) -> Setup {
     let config = engine.config();
     let ui = &config.settings.ui;
-    let depth = options.depth();
-    let standard = if options.is_light() { "light" } else { "dark" };
     let (kept, fault) = engine.ui().load();
     if let Some(fault) = fault {
         told.push(Msg::Notice(fault.message, true));
     }
-    let name = ui.theme.as_deref().or(kept.theme.as_deref());
-    let name = name.unwrap_or(standard);
-    let theme = own_theme(engine, name, depth, told).or_else(|| Theme::built_in(name, depth));
-    let theme = theme.unwrap_or_else(|| {
-        told.push(Msg::Notice(format!("there is no theme {name:?}"), true));
-        Theme::built_in(standard, depth).unwrap_or_else(Theme::plain)
-    });
+    let look = Look::new(engine, options, kept.theme.as_deref(), told);
     let readonly = options.readonly || engine.readonly().is_some();
     let errors = config.problems.iter().filter(|p| !p.warning).count();
     if errors > 0 {
@@ -168,14 +160,14 @@ pub fn setup(
     Setup {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         size,
-        theme,
-        depth,
-        glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
-        keymap: keymap(engine, ui.keymap.as_deref(), told),
+        theme: look.theme,
+        themes: look.themes,
+        glyphs: look.glyphs,
+        keymap: look.keymap,
         absent: Vec::new(),
         beside: app::Beside::of(engine),
         readonly,
-        columns: columns::chosen(&ui.columns),
+        columns: look.columns,
         sort: ui
             .sort_at(size.0)
             .or(kept.sort.as_deref().filter(|sort| columns::sorts(sort)))
@@ -184,60 +176,4 @@ pub fn setup(
         kept,
         demo: options.demo,
     }
-}
-
-fn keymap(engine: &Engine, name: Option<&str>, told: &mut Vec<Msg>) -> Keymap {
-    let mut map = Keymap::built_in();
-    let Some(name) = name.filter(|name| *name != "default") else {
-        return map;
-    };
-    match own_file(engine, "keymaps", name) {
-        Some(Ok(text)) => {
-            let faults = map.layer(&text, name);
-            if let Some(first) = faults.first() {
-                let more = match faults.len() {
-                    1 => String::new(),
-                    n => format!(" (and {} more)", n - 1),
-                };
-                told.push(Msg::Notice(format!("{}{more}", first.message), true));
-            }
-        }
-        Some(Err(error)) => told.push(Msg::Notice(format!("keymap {name}: {error}"), true)),
-        None => told.push(Msg::Notice(format!("there is no keymap {name:?}"), true)),
-    }
-    map
-}
-
-fn own_theme(engine: &Engine, name: &str, depth: Depth, told: &mut Vec<Msg>) -> Option<Theme> {
-    if depth == Depth::None {
-        return None;
-    }
-    let text = match own_file(engine, "themes", name)? {
-        Ok(text) => text,
-        Err(error) => {
-            told.push(Msg::Notice(format!("theme {name}: {error}"), true));
-            return None;
-        }
-    };
-    match Theme::read(&text, depth) {
-        Ok(theme) => Some(theme),
-        Err(error) => {
-            told.push(Msg::Notice(error.message, true));
-            None
-        }
-    }
-}
-
-/// A file of the user's configuration folder; a name with a slash in it is none.
-fn own_file(engine: &Engine, folder: &str, name: &str) -> Option<std::io::Result<String>> {
-    if engine.is_in_memory() || name.contains('/') {
-        return None;
-    }
-    let path = engine
-        .env()
-        .dirs
-        .config
-        .join(folder)
-        .join(format!("{name}.toml"));
-    path.exists().then(|| std::fs::read_to_string(path))
 }

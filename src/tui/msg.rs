@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::app::Beside;
 use super::input::Input;
+use super::look::Look;
 use super::question::Given;
 use crate::action::RunOptions;
 use crate::action::ui_state::UiState;
@@ -46,6 +47,8 @@ pub enum Msg {
     Contexts(Beside),
     /// The configuration was loaded again: whether every change is refused, and what is wrong with it now.
     Config(bool, Option<String>),
+    /// `[ui]` of the configuration is another one.
+    Look(Box<Look>),
     /// A question from below came, under this number.
     Question(u64, Prompt),
     /// Nobody waits for its answer any more.

@@ -1,6 +1,7 @@
 //! What the user changed and finds again the next time.
 
-use super::app::App;
+use super::app::{App, Overlay};
+use super::theme::Theme;
 use crate::action::ui_state::UiState;
 
 /// What can be remembered, as it is now.
@@ -12,6 +13,17 @@ pub struct Choices {
     detail: bool,
 }
 
+/// The theme that was chosen: while themes are looked through, the one before.
+fn chosen(app: &App) -> &Theme {
+    app.overlays
+        .iter()
+        .find_map(|overlay| match overlay {
+            Overlay::Themes(picker) => Some(&picker.before),
+            _ => None,
+        })
+        .unwrap_or(&app.setup.theme)
+}
+
 impl Choices {
     /// Of a view.
     pub fn of(app: &App) -> Self {
@@ -19,7 +31,7 @@ impl Choices {
         let way = if inventory.reverse { "-" } else { "" };
         Self {
             mouse: app.mouse,
-            theme: app.setup.theme.name.clone(),
+            theme: chosen(app).name.clone(),
             sort: format!("{way}{}", inventory.sort),
             detail: app.detail.open,
         }

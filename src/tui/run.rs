@@ -12,10 +12,12 @@ use ratatui::layout::Rect;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::TuiOptions;
 use super::app::{App, Beside, Overlay};
 use super::dialog::Guard;
 use super::effects::Runner;
 use super::input;
+use super::look::Look;
 use super::msg::{At, Effect, Msg};
 use super::terminal::Terminal;
 use super::{update, view};
@@ -76,7 +78,12 @@ impl Signals {
 }
 
 /// Runs until the user leaves or a signal ends it.
-pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> Result<Ended> {
+pub(super) async fn run(
+    engine: Arc<Engine>,
+    mut app: App,
+    first: Vec<Msg>,
+    options: TuiOptions,
+) -> Result<Ended> {
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| Error::backend(format!("{what}: {error}"))
@@ -115,9 +122,21 @@ pub(super) async fn run(engine: Arc<Engine>, mut app: App, first: Vec<Msg>) -> R
     let reloaded = Arc::clone(&engine);
     // Ends with the view: nobody takes its messages then.
     tokio::spawn(async move {
+        let mut ui = reloaded.config().settings.ui.clone();
         while let Some(new) = changes.next().await {
             let beside = Msg::Contexts(Beside::of(&reloaded));
-            for told in [Msg::Config(new.readonly, new.fault), beside] {
+            let mut news_of_it = vec![Msg::Config(new.readonly, new.fault), beside];
+            let now = reloaded.config().settings.ui.clone();
+            // What was chosen in the view stays until the file says something else.
+            if now != ui {
+                let kept = reloaded.ui().load().0.theme;
+                let mut told = Vec::new();
+                let look = Look::new(&reloaded, &options, kept.as_deref(), &mut told);
+                news_of_it.push(Msg::Look(Box::new(look)));
+                news_of_it.append(&mut told);
+                ui = now;
+            }
+            for told in news_of_it {
                 if news.send(told).await.is_err() {
                     return;
                 }

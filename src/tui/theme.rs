@@ -8,10 +8,28 @@ use serde::Deserialize;
 
 use crate::model::{Error, Result};
 
-const BUILT_IN: [(&str, &str); 3] = [
-    ("dark", include_str!("../../themes/dark.toml")),
-    ("light", include_str!("../../themes/light.toml")),
-    ("mono", include_str!("../../themes/mono.toml")),
+/// A theme of the binary: its name and its file.
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../themes/", $name, ".toml")))),*]
+    };
+}
+
+const BUILT_IN: &[(&str, &str)] = built_in![
+    "dark",
+    "light",
+    "contrast",
+    "contrast-light",
+    "terminal",
+    "sixteen",
+    "mono",
+    "catppuccin-mocha",
+    "catppuccin-latte",
+    "dracula",
+    "gruvbox",
+    "nord",
+    "solarized-dark",
+    "solarized-light",
 ];
 
 /// What a piece of text is.
@@ -142,6 +160,13 @@ impl Theme {
         })
     }
 
+    /// The same under another name.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
     /// The style of a role.
     pub fn style(&self, role: Role) -> Style {
         self.styles.get(&role).copied().unwrap_or_default()
@@ -183,6 +208,25 @@ fn style(base: Style, look: &Look, depth: Depth) -> Result<Style> {
 mod tests {
     use super::*;
 
+    /// Those that leave colours to the terminal.
+    const PALETTE: [&str; 3] = ["terminal", "sixteen", "mono"];
+
+    #[test]
+    fn what_is_chosen_and_what_is_lost_stand_out_on_any_terminal() {
+        for name in Theme::names() {
+            for depth in [Depth::Full, Depth::Sixteen, Depth::None] {
+                let theme = Theme::built_in(name, depth).unwrap();
+                for role in [Role::Selected, Role::Danger] {
+                    let style = theme.style(role);
+                    let reversed = style.add_modifier.contains(Modifier::REVERSED);
+                    let text = theme.style(Role::Text);
+                    let painted = style.bg.is_some() && style.bg != text.bg;
+                    assert!(reversed || painted, "{name} {depth:?} {role:?}");
+                }
+            }
+        }
+    }
+
     fn luminance(color: Color) -> f64 {
         let Color::Rgb(r, g, b) = color else {
             panic!("{color:?} is not 24-bit")
@@ -200,8 +244,10 @@ mod tests {
 
     #[test]
     fn req_28_every_role_is_readable_on_its_background() {
-        for name in ["dark", "light"] {
+        let painted = Theme::names().filter(|name| !PALETTE.contains(name));
+        for name in painted {
             let theme = Theme::built_in(name, Depth::Full).unwrap();
+            assert_eq!(theme.name, name);
             for role in ROLES {
                 let style = theme.style(role);
                 let text = theme.style(Role::Text);

@@ -125,7 +125,9 @@ pub fn setup(width: u16, height: u16) -> Setup {
         version: "0.1.0".to_owned(),
         size: (width, height),
         theme: Theme::built_in("dark", Depth::Full).unwrap(),
-        depth: Depth::Full,
+        themes: Theme::names()
+            .filter_map(|name| Theme::built_in(name, Depth::Full))
+            .collect(),
         glyphs: Glyphs::Unicode,
         keymap: Keymap::built_in(),
         absent: Vec::new(),

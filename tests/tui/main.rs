@@ -23,3 +23,4 @@ mod questions;
 mod replies;
 #[path = "../shared/running.rs"]
 mod running;
+mod themes;

@@ -6,6 +6,7 @@ mod keys;
 mod overlays;
 mod questions;
 mod replies;
+mod themes;
 
 pub use replies::outcome as outcome_line;
 
@@ -61,6 +62,13 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
                 app.complain(&Error::invalid(fault));
                 app.notice.clone()
             });
+            Vec::new()
+        }
+        Msg::Look(look) => {
+            // A key that was half typed may mean something else by now.
+            app.keys.clear();
+            app.overlays.retain(|o| !matches!(o, Overlay::Themes(_)));
+            look.put_on(&mut app.setup);
             Vec::new()
         }
         Msg::Question(number, prompt) => {

@@ -6,7 +6,7 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, front, keys, questions};
+use super::{changes, front, keys, questions, themes};
 use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::grammar::{self, Globals, ParseFailure};
 use crate::model::FieldKind;
@@ -24,6 +24,7 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Some(Overlay::Help(_)) => help(app, key),
         Some(Overlay::Actions(_)) => actions(app, key),
         Some(Overlay::Question(_)) => questions::key(app, key),
+        Some(Overlay::Themes(_)) => themes::key(app, key),
         None => Vec::new(),
     }
 }
@@ -44,7 +45,9 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         }
         _ => false,
     };
-    if !cleared {
+    if matches!(app.overlays.last(), Some(Overlay::Themes(_))) {
+        themes::cancel(app);
+    } else if !cleared {
         app.overlays.pop();
     }
     if matches!(app.overlays.last(), Some(Overlay::Filter(..))) {

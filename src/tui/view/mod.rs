@@ -11,6 +11,7 @@ mod inventory;
 mod list;
 mod popup;
 mod question;
+mod themes;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -61,6 +62,7 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Help(scroll)) => help::draw(app, *scroll, &mut canvas),
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
         Some(Overlay::Question(question)) => cursor = question::draw(app, question, &mut canvas),
+        Some(Overlay::Themes(picker)) => themes::draw(app, picker, &mut canvas),
         Some(Overlay::Filter(..)) | None => {}
     }
     if over {

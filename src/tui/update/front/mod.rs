@@ -8,7 +8,7 @@ mod tools;
 use moves::{focus, left, page, right, scroll, step, turn_tab};
 use panes::{back, close, escape, forward, go, open, open_detail, reload};
 use rows::{context, derive, mark, sort_by};
-use tools::{actions, copy, theme};
+use tools::{actions, copy};
 
 use crate::model::Error;
 use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
@@ -123,7 +123,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
             return vec![Effect::Mouse(app.mouse)];
         }
         "question" => questions::open_first(app),
-        "theme" => theme(app, arg),
+        "theme" => super::themes::choose(app, arg),
         "repaint" => return vec![Effect::Repaint],
         "suspend" => return vec![Effect::Suspend],
         "quit" => return quit(app),

@@ -1,12 +1,11 @@
 //! What is done with what is under the cursor: copy, act, fill in a form.
 
-use crate::model::{Error, GroupNoun};
+use crate::model::GroupNoun;
 use crate::tui::app::{Actions, App, Focus, Overlay, Pane};
 use crate::tui::command::row_at;
 use crate::tui::form::Form;
 use crate::tui::listing;
 use crate::tui::msg::Effect;
-use crate::tui::theme::Theme;
 use crate::tui::update::changes;
 use crate::tui::update::keys;
 
@@ -48,34 +47,6 @@ pub(super) fn copy(app: &mut App, what: &str) -> Vec<Effect> {
         }
     }
     Vec::new()
-}
-
-pub(super) fn theme(app: &mut App, name: &str) {
-    let names: Vec<&str> = Theme::names().collect();
-    let at = names
-        .iter()
-        .position(|n| *n == app.setup.theme.name)
-        .unwrap_or(0);
-    let wanted = if name.is_empty() {
-        names[(at + 1) % names.len()]
-    } else {
-        name
-    };
-    match Theme::built_in(wanted, app.setup.depth) {
-        Some(theme) => {
-            let now = theme.name.clone();
-            app.setup.theme = theme;
-            app.say(if now == wanted {
-                format!("theme {now}")
-            } else {
-                format!("theme {now}: this terminal shows no colours, or NO_COLOR is set")
-            });
-        }
-        None => app.complain(&Error::invalid(format!(
-            "there is no theme {name:?}; there are {}",
-            names.join(", ")
-        ))),
-    }
 }
 
 /// Whom an action would concern, in words.
