@@ -7,6 +7,7 @@ pub mod grammar;
 pub mod guard;
 mod health;
 pub mod journal;
+mod keyboard;
 mod late;
 mod leftovers;
 pub mod planner;

@@ -95,6 +95,18 @@ pub enum Targets {
     Any,
 }
 
+/// What the positionals of a row with one target say besides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Words {
+    /// Nothing.
+    None,
+    /// Those after the target are values of this field.
+    Rest(&'static str),
+    /// `FROM TO`, one of which is `INSTANCE:/PATH`: the fields `from` and `to`, where a path of the
+    /// instance begins with a colon.
+    FromTo,
+}
+
 /// One action, as data. clap, completion, man pages, help, palette, forms, keymap checks and docs
 /// are built from rows.
 pub struct Row {
@@ -114,6 +126,8 @@ pub struct Row {
     pub noun: GroupNoun,
     /// How many.
     pub targets: Targets,
+    /// What positionals say besides the target.
+    pub words: Words,
     /// Its arguments.
     pub fields: &'static [Field],
     /// What it asks by itself.
@@ -144,6 +158,7 @@ impl Row {
             examples: &[],
             noun: GroupNoun::None,
             targets: Targets::None,
+            words: Words::None,
             fields: &[],
             risk: Risk::Free,
             danger: false,

@@ -24,8 +24,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Writes to standard output. A reader that went away is no failure.
 pub fn out(text: &str) {
+    out_bytes(text.as_bytes());
+}
+
+/// [`out`] for what is no text.
+pub fn out_bytes(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes());
+    let written = stdout.write_all(bytes);
     match written.and_then(|()| stdout.flush()) {
         Ok(()) => {}
         // Whoever read it has seen enough.

@@ -47,6 +47,12 @@ async fn one(engine: &Arc<Engine>, invocation: &Invocation, terminal: &Terminal)
         stream: false,
     };
     let action = invocation.action.clone();
+    if row.name == "screenshot" && action.args.text("to") == Some("-") && terminal.stdout {
+        return Err(
+            Error::refused("a picture is no text: a terminal cannot show its bytes")
+                .remedy("Send it elsewhere: --to FILE, or corral screenshot … --to - > FILE"),
+        );
+    }
     match row.shape(&action) {
         Run::Read(_) => {
             let scope = action.scope.clone();
@@ -80,6 +86,12 @@ async fn interrupted() -> Signal {
 }
 
 fn print(engine: &Arc<Engine>, mut data: Data, scope: &Scope, view: &View) -> Result<u8> {
+    if let Body::Screenshots(taken) = &data.body
+        && let Some(one) = taken.iter().find(|one| one.path.is_none())
+    {
+        super::out_bytes(&one.bytes);
+        return Ok(exit::OK);
+    }
     let fleet = engine.fleet().view();
     let kinds = |name: &str| fleet.context(name).map(|c| c.kind.to_string());
     let text = view.data(&mut data, &kinds, Timestamp::now())?;
@@ -142,7 +154,8 @@ async fn follow(engine: &Arc<Engine>, invocation: &Invocation, view: &View) -> R
             }
             signal = signals.next() => return Ok(signal.exit_code()),
         };
-        if !first && matches!(view.format, Format::Table | Format::Wide) {
+        let apart = !matches!(data.body, Body::Log(_));
+        if !first && apart && matches!(view.format, Format::Table | Format::Wide) {
             out("\n");
         }
         first = false;

@@ -109,6 +109,74 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     replace(path, true, |file| file.write_all(bytes))
 }
 
+/// Whether [`place`] would be refused.
+///
+/// # Errors
+/// `Refused` where something is there that is not to be replaced, or is no file.
+pub fn can_place(path: &Path, overwrite: bool) -> Result<()> {
+    let name = shown(&path.display().to_string()).into_owned();
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty())
+        && !dir.is_dir()
+    {
+        let dir = shown(&dir.display().to_string()).into_owned();
+        return Err(Error::not_found(format!("there is no folder {dir}")));
+    }
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => Err(Error::refused(format!("{name} is a folder"))),
+        Ok(_) if !overwrite => Err(Error::refused(format!("{name} is there already"))
+            .remedy("Name another, or replace it: --overwrite")),
+        _ => Ok(()),
+    }
+}
+
+/// Puts a file where a user wants it, whole or not at all; 0600. Only with `overwrite` is anything
+/// replaced that is there.
+///
+/// # Errors
+/// As [`can_place`]; also where it cannot be written.
+pub fn place(path: &Path, bytes: &[u8], overwrite: bool) -> Result<()> {
+    let new = beside(path)?;
+    let written = new.as_file().write_all(bytes);
+    written.map_err(|e| fault("write", path, e))?;
+    settle(new, path, overwrite)
+}
+
+/// A file beside `path`, gone if it is dropped.
+///
+/// # Errors
+/// Where none can be made.
+pub fn beside(path: &Path) -> Result<tempfile::NamedTempFile> {
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".corral-")
+        .suffix(".part")
+        .permissions(std::fs::Permissions::from_mode(0o600))
+        .tempfile_in(dir)
+        .map_err(|e| fault("write", path, e))
+}
+
+/// Gives a file of [`beside`] its name.
+///
+/// # Errors
+/// As [`place`].
+pub fn settle(new: tempfile::NamedTempFile, path: &Path, overwrite: bool) -> Result<()> {
+    can_place(path, overwrite)?;
+    new.as_file()
+        .sync_all()
+        .map_err(|e| fault("write", path, e))?;
+    let named = if overwrite {
+        new.persist(path)
+    } else {
+        // Also against one that came meanwhile.
+        new.persist_noclobber(path)
+    };
+    named.map_err(|e| fault("write", path, e.error))?;
+    Ok(())
+}
+
 /// [`write_atomically`] for what can be had again, such as a cache: a power cut may lose it.
 pub fn write_unsynced(
     path: &Path,

@@ -4,6 +4,7 @@ pub mod child;
 pub mod dial;
 pub mod duplex;
 pub mod files;
+pub mod lines;
 pub mod ports;
 pub mod qga;
 pub mod qmp;

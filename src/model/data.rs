@@ -9,6 +9,7 @@ use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
 use super::instance::Instance;
+use super::nouns::{LogSource, LogText, Screenshot};
 use super::operation::Operation;
 use super::plan::Plan;
 use super::support::{Check, Support};
@@ -82,6 +83,12 @@ pub enum Body {
     Plan(Box<Plan>),
     /// `wait`.
     Waits(Vec<WaitRow>),
+    /// `logs`.
+    Log(LogText),
+    /// `logs --list`.
+    LogSources(Vec<LogSource>),
+    /// `screenshot`.
+    Screenshots(Vec<Screenshot>),
     /// `config show`.
     Settings(Vec<SettingRow>),
     /// `config check`.

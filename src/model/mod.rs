@@ -45,7 +45,10 @@ pub use id::{InstanceId, SnapshotRef, encode_segment};
 pub use instance::{Address, Instance, InstanceKind, Port, State, Usage};
 pub use kind::Kind;
 pub use nearest::nearest;
-pub use nouns::{Image, LogSource, NativeText, Network, Picture, StoragePool, Volume};
+pub use nouns::{
+    Image, LogLine, LogSource, LogText, NativeText, Network, Picture, Screenshot, StoragePool,
+    Volume,
+};
 pub use operation::{Family, Operation};
 pub use plan::{Consent, Gate, LeftOut, Outcome, Plan, Refusal, Step, TargetPlan};
 pub use prompt::{Prompt, PromptKind};

@@ -101,6 +101,44 @@ pub struct LogSource {
     pub size_bytes: Option<Bytes>,
 }
 
+/// A line of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogLine {
+    /// Whose log.
+    pub instance: InstanceId,
+    /// Which of its logs.
+    pub source: String,
+    /// The line without its end. What is no UTF-8 is replaced.
+    pub line: String,
+}
+
+/// Lines of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct LogText {
+    /// The lines, oldest first.
+    pub lines: Vec<LogLine>,
+    /// Control characters go to whoever reads, who has to be no terminal.
+    #[serde(skip)]
+    pub raw: bool,
+}
+
+/// A picture that was taken of a screen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Screenshot {
+    /// Whose screen.
+    pub instance: InstanceId,
+    /// `image/png` …
+    pub media_type: String,
+    /// Size of the file.
+    pub size_bytes: Bytes,
+    /// The file it was written to; `None`: standard output.
+    pub path: Option<String>,
+    /// What goes to standard output.
+    #[serde(skip)]
+    pub bytes: Vec<u8>,
+}
+
 /// A picture.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {

@@ -1,6 +1,7 @@
 //! One grammar for argv, `:`, keymaps and batch files: words in, [`Action`] out, and back.
 
 mod faults;
+mod positionals;
 mod print;
 mod tree;
 mod values;
@@ -171,9 +172,10 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
     row.name.clone_into(&mut invocation.action.verb);
     invocation.action.args = values::read_fields(row.fields, leaf)?;
     if let Ok(Some(targets)) = leaf.try_get_many::<String>("TARGETS") {
-        for target in targets {
+        let words: Vec<&str> = targets.map(String::as_str).collect();
+        for target in positionals::read(row, &words, &mut invocation.action.args)? {
             let selector = target.parse::<Selector>();
-            let selector = selector.map_err(|error| faults::of_target(row, target, error))?;
+            let selector = selector.map_err(|error| faults::of_target(row, &target, error))?;
             invocation.action.targets.push(selector);
         }
     }

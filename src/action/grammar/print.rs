@@ -3,17 +3,26 @@
 use serde_json::Value;
 
 use super::super::rows::find;
-use super::RunOptions;
 use super::values::print_value;
 use super::words::quote;
+use super::{RunOptions, positionals};
 use crate::model::{Action, FieldKind, print_duration};
 
 /// The headless command line of an action, without `corral`. Secrets are left out.
 pub fn print(action: &Action) -> String {
     let mut words: Vec<String> = action.verb.split(' ').map(str::to_owned).collect();
-    words.extend(action.targets.iter().map(|t| quote(t.as_str())));
-    if let Some(row) = find(&action.verb) {
-        for field in row.fields {
+    let row = find(&action.verb);
+    let said = row.and_then(|row| positionals::print(row, action));
+    let (said, fields): (_, &[&str]) = match &said {
+        Some((words, fields)) => (words.iter().map(|w| quote(w)).collect(), fields),
+        None => {
+            let targets = action.targets.iter().map(|t| quote(t.as_str()));
+            (targets.collect::<Vec<_>>(), &[])
+        }
+    };
+    words.extend(said);
+    if let Some(row) = row {
+        for field in row.fields.iter().filter(|f| !fields.contains(&f.name)) {
             let Some(value) = action.args.0.get(field.name) else {
                 continue;
             };

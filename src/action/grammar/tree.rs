@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::super::row::{Row, Targets};
+use super::super::row::{Row, Targets, Words};
 use super::super::rows::rows;
 use crate::model::{Field, FieldKind, GroupNoun};
 
@@ -155,7 +155,10 @@ fn with_arguments(mut command: Command, row: &Row) -> Command {
     // What a row only reads for its own `--fields` needs no object.
     let lists_fields = row.shapes.iter().any(|(flag, _)| *flag == FIELDS);
     let needed = |arg: Arg| {
-        if lists_fields && arg.is_required_set() {
+        // What positionals can say is looked for once they are read.
+        if row.words != Words::None && arg.get_id() != "TARGETS" {
+            arg.required(false)
+        } else if lists_fields && arg.is_required_set() {
             arg.required(false).required_unless_present(FIELDS)
         } else {
             arg
@@ -202,10 +205,21 @@ fn positional(row: &Row) -> Option<Arg> {
         GroupNoun::Shell => "bash, zsh or fish",
         _ => "",
     });
-    Some(match row.targets {
-        Targets::None => return None,
-        Targets::One => arg.required(true).num_args(1),
-        Targets::Some | Targets::Any => arg.num_args(0..).action(ArgAction::Append),
+    Some(match (row.targets, row.words) {
+        (Targets::None, _) => return None,
+        (_, Words::Rest(_)) => arg
+            .required(true)
+            .num_args(1..)
+            .value_names([name, "WORD"])
+            .action(ArgAction::Append),
+        (_, Words::FromTo) => arg
+            .required(true)
+            .num_args(1..=2)
+            .value_names(["FROM", "TO"])
+            .help("A path here, or INSTANCE:/PATH")
+            .action(ArgAction::Append),
+        (Targets::One, Words::None) => arg.required(true).num_args(1),
+        (Targets::Some | Targets::Any, Words::None) => arg.num_args(0..).action(ArgAction::Append),
     })
 }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::action::Output;
-use crate::model::{Body, Data, Error, Plan, Result, Task, shown};
+use crate::model::{Body, Data, Error, LogText, Plan, Result, Task, shown};
 use table::Layout;
 
 /// The form an answer is printed in.
@@ -170,8 +170,29 @@ impl View {
             Body::Task(task) => task::block(task, self.colour),
             Body::Plan(plan) => plan::text(plan, now, self.colour),
             Body::Text(text) => text.clone(),
+            Body::Log(log) => self.log(log)?,
             _ => String::new(),
         })
+    }
+
+    /// Lines as a guest wrote them. A terminal is never handed what could steer it.
+    fn log(&self, log: &LogText) -> Result<String> {
+        if log.raw && self.width.is_some() {
+            return Err(Error::refused(
+                "--raw hands on control characters, which could steer this terminal",
+            )
+            .remedy("Send it elsewhere: corral logs … --raw > FILE; or leave --raw out"));
+        }
+        let mut out = String::new();
+        for line in &log.lines {
+            if log.raw {
+                out.push_str(&line.line);
+            } else {
+                out.push_str(&shown(&line.line));
+            }
+            out.push('\n');
+        }
+        Ok(out)
     }
 
     /// What a change prints when it has ended.
@@ -267,6 +288,7 @@ fn names(body: &Body, now: Timestamp) -> Vec<String> {
         Body::Task(task) => vec![task.id.clone()],
         Body::Plan(plan) => plan.targets.iter().map(|t| t.id.to_string()).collect(),
         Body::Text(text) => text.lines().map(str::to_owned).collect(),
+        Body::Log(log) => log.lines.iter().map(|line| line.line.clone()).collect(),
         _ => Vec::new(),
     }
 }

@@ -60,6 +60,7 @@ fn nothing(body: &Body) -> Option<String> {
         Body::History(all) => (all.is_empty(), "nothing was changed yet"),
         Body::Tasks(all) => (all.is_empty(), "no tasks"),
         Body::Problems(all) => (all.is_empty(), "the configuration is good"),
+        Body::Log(log) => (log.lines.is_empty(), "the log is empty"),
         Body::Pins(all) => (all.is_empty(), "no certificates are pinned"),
         _ => return None,
     };

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::super::engine::Engine;
-use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use super::super::session::OpenSession;
+use super::one::One;
 use crate::backend::contract::Way;
-use crate::fleet::selector::Purpose;
 use crate::link::dial;
 use crate::model::{Action, Error, Field, FieldKind, GroupNoun, Operation, Result};
 
@@ -33,26 +32,14 @@ async fn open(engine: Arc<Engine>, action: Action) -> Result<OpenSession> {
         .ok()
         .filter(|p| *p > 0)
         .ok_or_else(|| Error::invalid(format!("{port} is not a port")))?;
-    let resolved = resolve(&engine, &action, Purpose::Read).await?;
-    let [instance] = resolved.targets.as_slice() else {
-        return Err(Error::invalid("dial takes exactly one instance"));
-    };
-    let context = &instance.context;
-    let member = engine
-        .fleet()
-        .member(context)
-        .ok_or_else(|| Error::not_found(format!("there is no context {context:?}")))?;
-    let routes = member.backend.families().routes().ok_or_else(|| {
-        let why = member.backend.support(Operation::Route, Some(instance));
-        Error::unsupported(
-            why.reason()
-                .unwrap_or("no way in is known there")
-                .to_owned(),
-        )
-    })?;
-    let cx = engine.fleet().read_cx(context);
+    let one = One::of(&engine, &action).await?;
+    let families = one.backend.families();
+    let routes = families
+        .routes()
+        .ok_or_else(|| one.cannot(Operation::Route))?;
+    let (cx, instance) = (&one.cx, &one.instance);
     let routes = cx
-        .within(context, routes.routes(&cx, instance, port))
+        .within(&instance.context, routes.routes(cx, instance, port))
         .await?;
     let mut last = None;
     for route in routes {

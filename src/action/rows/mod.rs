@@ -10,13 +10,17 @@ mod doctor;
 mod events;
 mod front;
 mod info;
+mod keys;
 mod list;
+mod logs;
 mod marks;
 mod matrix;
 mod metrics;
+mod one;
 mod pause;
 mod power;
 mod protect;
+mod screenshot;
 mod setter;
 mod snapshot;
 mod tasks;
@@ -33,6 +37,7 @@ pub fn rows() -> &'static [&'static Row] {
             list::ROWS,
             info::ROWS,
             events::ROWS,
+            logs::ROWS,
             metrics::ROWS,
             wait::ROWS,
             power::ROWS,
@@ -44,6 +49,8 @@ pub fn rows() -> &'static [&'static Row] {
             protect::ROWS,
             snapshot::ROWS,
             dial::ROWS,
+            screenshot::ROWS,
+            keys::ROWS,
             tasks::ROWS,
             doctor::ROWS,
             matrix::ROWS,

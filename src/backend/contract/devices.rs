@@ -128,6 +128,9 @@ pub enum PublishRequest {
 /// Request of the keyboard family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendKeyRequest {
-    /// Chords in order, each a set of keys held together: `ctrl-alt-delete`.
+    /// Chords in order, each a set of keys held together: `ctrl-alt-delete`. Keys are named as QEMU's
+    /// `QKeyCode` has them.
     pub chords: Vec<Vec<String>>,
+    /// So many of the first type a text, which is never shown: it may be a password.
+    pub typed: usize,
 }

@@ -83,8 +83,13 @@ pub trait Logs: Send + Sync {
         tail: usize,
     ) -> Result<Vec<String>>;
 
-    /// Lines of one source as they come.
-    fn follow(&self, on: &Instance, source: &str) -> BoxStream<'static, Result<String>>;
+    /// The last `tail` lines of one source, then lines as they come, without a gap between.
+    fn follow(
+        &self,
+        on: &Instance,
+        source: &str,
+        tail: usize,
+    ) -> BoxStream<'static, Result<String>>;
 }
 
 /// The screen.

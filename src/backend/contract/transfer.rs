@@ -65,15 +65,19 @@ pub enum FilesRequest {
     Push {
         /// Here.
         from: PathBuf,
-        /// There.
+        /// There; a folder that is there gets a file of the same name.
         to: String,
+        /// Replace what is there.
+        overwrite: bool,
     },
     /// From the guest to here.
     Pull {
         /// There.
         from: String,
-        /// Here.
+        /// Here; a folder that is there gets a file of the same name.
         to: PathBuf,
+        /// Replace what is there.
+        overwrite: bool,
     },
 }
 

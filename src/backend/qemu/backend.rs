@@ -9,16 +9,19 @@ use futures::stream::BoxStream;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
+use super::keyboard::Keyboard;
+use super::logs::Written;
 use super::marks::Marks;
 use super::metrics::Load;
 use super::pause::Pause;
 use super::power::Power;
 use super::routes::Forwards;
+use super::screenshot::Screen;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families,
-    KindInfo, Metrics, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes,
-    SnapshotRequest, TagsRequest, TaskCx, TemplateRequest,
+    KindInfo, Logs, Metrics, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest,
+    Routes, Screenshots, SendKeyRequest, SnapshotRequest, TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -78,6 +81,9 @@ pub struct Qemu {
     metrics: Load,
     events: Recorded,
     marks: Marks,
+    keyboard: Keyboard,
+    screen: Screen,
+    logs: Written,
 }
 
 impl Qemu {
@@ -94,6 +100,9 @@ impl Qemu {
             metrics: Load::new(Arc::clone(&ctx)),
             events: Recorded(Arc::clone(&ctx)),
             marks: Marks(Arc::clone(&ctx)),
+            keyboard: Keyboard(Arc::clone(&ctx)),
+            screen: Screen(Arc::clone(&ctx)),
+            logs: Written(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -234,5 +243,17 @@ impl Families for Qemu {
 
     fn events(&self) -> Option<&dyn Events> {
         Some(&self.events)
+    }
+
+    fn sendkey(&self) -> Option<&dyn Changes<SendKeyRequest>> {
+        Some(&self.keyboard)
+    }
+
+    fn screenshot(&self) -> Option<&dyn Screenshots> {
+        Some(&self.screen)
+    }
+
+    fn logs(&self) -> Option<&dyn Logs> {
+        Some(&self.logs)
     }
 }

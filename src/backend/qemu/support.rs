@@ -17,7 +17,10 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Note
         | Operation::Template
         | Operation::Metrics
-        | Operation::Events => Support::Native,
+        | Operation::Events
+        | Operation::SendKey
+        | Operation::Screenshot
+        | Operation::Logs => Support::Native,
         Operation::Restart => Support::Emulated(
             "by the guest agent; without one the guest is shut down and started".to_owned(),
         ),
@@ -62,6 +65,8 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         | Operation::Reset
         | Operation::SnapshotMemory
         | Operation::Metrics
+        | Operation::SendKey
+        | Operation::Screenshot
             if !active =>
         {
             stopped()

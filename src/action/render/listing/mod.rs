@@ -31,7 +31,10 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         Body::Problems(rows) => setup::problems(rows),
         Body::Paths(rows) => setup::paths(rows),
         Body::Pins(rows) => setup::pins(rows),
+        Body::LogSources(rows) => setup::log_sources(rows),
+        Body::Screenshots(rows) => setup::screenshots(rows),
         Body::Details(_)
+        | Body::Log(_)
         | Body::Snapshots(_)
         | Body::Checks(_)
         | Body::Matrix(_)

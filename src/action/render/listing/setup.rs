@@ -1,9 +1,9 @@
-//! Settings, problems, paths, pins.
+//! Settings, problems, paths, pins, logs, pictures.
 
 use super::super::style::Role;
 use super::super::table::{Cell, Column, col};
 use super::{Listing, make};
-use crate::model::{ConfigProblem, PathRow, SettingRow, TrustRow};
+use crate::model::{ConfigProblem, LogSource, PathRow, Screenshot, SettingRow, TrustRow};
 
 pub(super) fn settings(rows: &[SettingRow]) -> Listing {
     const COLUMNS: &[Column] = &[col("KEY"), col("SOURCE"), col("VALUE")];
@@ -73,6 +73,42 @@ pub(super) fn pins(rows: &[TrustRow]) -> Listing {
                 Cell::text(&row.endpoint),
                 Cell::text(&row.subject),
                 Cell::text(&row.fingerprint),
+            ]
+        },
+    )
+}
+
+pub(super) fn log_sources(rows: &[LogSource]) -> Listing {
+    const COLUMNS: &[Column] = &[col("LOG"), col("SIZE"), col("WHAT")];
+    make(
+        rows,
+        COLUMNS,
+        2,
+        |row| row.name.clone(),
+        |row| {
+            vec![
+                Cell::text(&row.name),
+                Cell::bytes(row.size_bytes),
+                Cell::text(&row.title),
+            ]
+        },
+    )
+}
+
+/// The file is the answer; what went to standard output is told by nothing else there.
+pub(super) fn screenshots(rows: &[Screenshot]) -> Listing {
+    const COLUMNS: &[Column] = &[col("ID"), col("SIZE"), col("TYPE"), col("FILE")];
+    make(
+        rows,
+        COLUMNS,
+        2,
+        |row| row.path.clone().unwrap_or_default(),
+        |row| {
+            vec![
+                Cell::text(&row.instance.to_string()),
+                Cell::bytes(Some(row.size_bytes)),
+                Cell::text(&row.media_type),
+                Cell::maybe(row.path.as_deref()),
             ]
         },
     )
