@@ -19,7 +19,8 @@ use super::theme::{Role, Theme};
 use crate::action::ui_state::UiState;
 use crate::action::{Engine, Output, RunOptions, contexts};
 use crate::model::{
-    Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Support, Task,
+    Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Sample,
+    Support, Task,
 };
 
 /// A pane that fills the body.
@@ -93,17 +94,20 @@ pub enum Tab {
     Devices,
     /// What its backend reported.
     Events,
+    /// Its load over the last minutes.
+    Metrics,
     /// Its definition.
     Native,
 }
 
 impl Tab {
     /// In order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Summary,
         Self::Snapshots,
         Self::Devices,
         Self::Events,
+        Self::Metrics,
         Self::Native,
     ];
 
@@ -114,6 +118,7 @@ impl Tab {
             Self::Snapshots => "Snapshots",
             Self::Devices => "Disks & NICs",
             Self::Events => "Events",
+            Self::Metrics => "Metrics",
             Self::Native => "Native",
         }
     }
@@ -157,6 +162,12 @@ pub struct DetailPane {
     pub of: Option<String>,
     /// Events of the same instance.
     pub events: Loaded<Box<Data>>,
+    /// Recent readings of its load, and the number they were last asked under, while that is open.
+    pub samples: Vec<Sample>,
+    /// As said.
+    pub sampled: Option<u64>,
+    /// The row for which they were asked: it changes with each reading.
+    pub sampled_for: Option<(InstanceId, Timestamp)>,
     /// The row as it was when the detail was asked for.
     pub row: Option<Arc<Instance>>,
 }
@@ -464,6 +475,9 @@ impl App {
                 detail: Loaded::default(),
                 of: None,
                 events: Loaded::default(),
+                samples: Vec::new(),
+                sampled: None,
+                sampled_for: None,
                 row: None,
             },
             pane: Pane::Inventory,

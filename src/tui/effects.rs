@@ -85,6 +85,12 @@ impl Runner {
                     send(&replies, number, Reply::Support(cells)).await;
                 });
             }
+            Effect::Samples(number, id) => {
+                tokio::spawn(async move {
+                    let samples = engine.fleet().samples(&id);
+                    send(&replies, number, Reply::Samples(samples)).await;
+                });
+            }
             Effect::Answer(number, given) => {
                 self.questions.answer(number, given.map(|Given(text)| text));
             }

@@ -66,6 +66,14 @@ impl Glyphs {
         }
     }
 
+    /// Filling levels of one character, from empty to full.
+    pub fn steps(self) -> &'static [char] {
+        match self {
+            Self::Unicode => &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+            Self::Ascii => &[' ', '.', ':', '+', '#'],
+        }
+    }
+
     /// Something of ours is under way.
     pub fn pending(self) -> &'static str {
         self.pick("…", ".")

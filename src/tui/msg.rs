@@ -12,7 +12,8 @@ use super::question::Given;
 use crate::action::RunOptions;
 use crate::action::ui_state::UiState;
 use crate::model::{
-    Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Support, Task,
+    Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Sample, Support,
+    Task,
 };
 
 /// When something happened: milliseconds of a clock that only goes forward, and the time of day.
@@ -70,6 +71,8 @@ pub enum Reply {
     Ended,
     /// What can be done with an instance.
     Support(Vec<(Operation, Support)>),
+    /// Recent readings of an instance's load.
+    Samples(Vec<Sample>),
 }
 
 /// Something to be done outside.
@@ -91,6 +94,8 @@ pub enum Effect {
     Answer(u64, Option<Given>),
     /// Ask every context again, or one.
     Refresh(Option<String>),
+    /// Recent readings of this instance's load.
+    Samples(u64, InstanceId),
     /// Rows on screen: only these are measured.
     Watch(Vec<InstanceId>),
     /// Keep what was changed for the next time.

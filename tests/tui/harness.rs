@@ -149,6 +149,7 @@ impl Bench {
                 self.answers.push((action, data.clone()));
                 Some((n, Reply::Read(data.map(Box::new))))
             }
+            Effect::Samples(n, id) => Some((n, Reply::Samples(self.engine.fleet().samples(&id)))),
             Effect::Support(n, ids) => {
                 let id = ids.first()?;
                 let all = corral::model::Operation::ALL;

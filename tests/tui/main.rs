@@ -15,6 +15,7 @@ mod kept;
 mod keys;
 mod live;
 mod marks;
+mod metrics;
 mod others;
 mod parity;
 mod popups;

@@ -13,7 +13,7 @@ pub use replies::outcome as outcome_line;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::app::{App, Focus, Notice, Overlay, Pane};
+use super::app::{App, Focus, Notice, Overlay, Pane, Tab};
 use super::input::Input;
 use super::layout;
 use super::listing;
@@ -39,7 +39,11 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
         Msg::Reply(request, reply) => replies::reply(app, request, reply),
-        Msg::Tick => Vec::new(),
+        Msg::Tick => {
+            // A load that stays the same is a reading too, though no row changes by it.
+            app.detail.sampled_for = None;
+            Vec::new()
+        }
         Msg::Drawn => {
             drawn(app);
             Vec::new()
@@ -211,6 +215,7 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
         cursor.top = cursor.top.min(list.rows.len().saturating_sub(rows));
     }
     effects.extend(detail(app));
+    effects.extend(samples(app));
     let inventory = &app.inventory;
     let shown: Vec<InstanceId> = if pane == Pane::Inventory {
         inventory
@@ -253,6 +258,8 @@ fn detail(app: &mut App) -> Vec<Effect> {
     if !same {
         app.detail.scroll = 0;
         app.detail.snapshot = 0;
+        app.detail.samples.clear();
+        app.detail.sampled = None;
     }
     if same {
         app.detail.of = Some(identity.clone());
@@ -274,6 +281,20 @@ fn detail(app: &mut App) -> Vec<Effect> {
         Effect::Read(detail, on("info")),
         Effect::Read(events, on("events").with("last", 200)),
     ]
+}
+
+/// Asks for the readings of what is under the cursor, where there may be newer ones.
+fn samples(app: &mut App) -> Option<Effect> {
+    let seen = (app.detail.open && app.pane == Pane::Inventory && app.detail.tab == Tab::Metrics)
+        .then(|| app.inventory.selected())??;
+    let row = (seen.id.clone(), seen.observed_at);
+    if app.detail.sampled.is_some() || app.detail.sampled_for.as_ref() == Some(&row) {
+        return None;
+    }
+    let number = app.number();
+    app.detail.sampled = Some(number);
+    app.detail.sampled_for = Some(row.clone());
+    Some(Effect::Samples(number, row.0))
 }
 
 /// Whom an action would concern, in words.

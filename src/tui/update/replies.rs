@@ -39,6 +39,13 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Reply::Samples(samples) => {
+            if app.detail.sampled == Some(request) {
+                app.detail.sampled = None;
+                app.detail.samples = samples;
+            }
+            Vec::new()
+        }
         Reply::Ended => {
             if app.answer.follows == Some(request) {
                 app.answer.follows = None;

@@ -1,0 +1,142 @@
+//! The detail of one instance.
+
+mod devices;
+mod events;
+mod metrics;
+mod native;
+mod snapshots;
+mod summary;
+
+use ratatui::layout::Rect;
+
+use super::super::app::{App, Focus, Tab};
+use super::super::text::{Canvas, wrap};
+use super::super::theme::Role;
+use crate::model::shown_width;
+
+pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
+    let text = canvas.style(Role::Text);
+    canvas.fill(area, text);
+    let focused = app.focus == Focus::Detail;
+    // A line on the side where the list is.
+    let mut inner = area;
+    if area.x > 0 {
+        let rule = canvas.style(Role::Rule);
+        let bar = canvas.glyphs.bar();
+        for y in area.top()..area.bottom() {
+            canvas.put_styled(area.x, y, 1, bar, rule);
+        }
+        inner.x += 1;
+        inner.width = inner.width.saturating_sub(1);
+    } else if area.height > 4 {
+        canvas.rule(Rect { height: 1, ..area });
+        inner.y += 1;
+        inner.height -= 1;
+    }
+    let Some(row) = app.inventory.selected() else {
+        return;
+    };
+    let name_room = inner.width.saturating_sub(2);
+    canvas.put(
+        inner.x + 1,
+        inner
+            .y
+            .saturating_sub(u16::from(area.x == 0 && area.height > 4)),
+        name_room,
+        &format!(" {} ", row.id),
+        Role::Title,
+    );
+    let mut y = inner.y + u16::from(area.x > 0 || area.height <= 4);
+    let mut x = inner.x + 1;
+    let all: usize = Tab::ALL
+        .iter()
+        .map(|tab| shown_width(tab.title()) + 2)
+        .sum();
+    let wide = all < usize::from(inner.width);
+    for tab in Tab::ALL {
+        let role = match (tab == app.detail.tab, focused) {
+            (true, true) => Role::Selected,
+            (true, false) => Role::Title,
+            (false, _) => Role::Muted,
+        };
+        // Of a long title the first word is enough where all would not fit.
+        let title = if wide {
+            tab.title()
+        } else {
+            tab.title().split(' ').next().unwrap_or_default()
+        };
+        let label = match (tab == app.detail.tab, wide) {
+            (true, _) => format!("[{title}]"),
+            (false, true) => format!(" {title} "),
+            (false, false) => format!("{title} "),
+        };
+        x += canvas.put(x, y, inner.right().saturating_sub(x), &label, role);
+    }
+    y += 1;
+    let lines = lines(app);
+    let height = usize::from(inner.bottom().saturating_sub(y));
+    // The snapshot under the cursor stays on the screen.
+    let scroll = if app.detail.tab == Tab::Snapshots {
+        (app.detail.snapshot + 2).saturating_sub(height)
+    } else {
+        app.detail
+            .scroll
+            .min(lines.len().saturating_sub(height.max(1)))
+    };
+    for (n, (text, role)) in lines.iter().enumerate().skip(scroll).take(height) {
+        let chosen = app.detail.tab == Tab::Snapshots
+            && focused
+            && n == app.detail.snapshot + 1
+            && lines.len() > 1;
+        let role = if chosen { Role::Selected } else { *role };
+        canvas.put(inner.x + 1, y, inner.width.saturating_sub(1), text, role);
+        y += 1;
+    }
+}
+
+/// The lines of the tab on the screen.
+pub fn lines(app: &App) -> Vec<(String, Role)> {
+    let Some(row) = app.inventory.selected() else {
+        return Vec::new();
+    };
+    let area = super::super::layout::body(app).detail;
+    let width = area.map_or(40, |area| usize::from(area.width.saturating_sub(3)).max(10));
+    let height = area.map_or(10, |area| usize::from(area.height.saturating_sub(2)));
+    let detail = app.current_detail();
+    let mut out = match (app.detail.tab, detail) {
+        (Tab::Summary, detail) => summary::summary(app, row, detail),
+        (Tab::Events, _) => events::events(app),
+        (Tab::Metrics, _) => return metrics::metrics(app, row, width, height),
+        (tab, Some(detail)) => match tab {
+            Tab::Snapshots => return snapshots::snapshots(app, detail),
+            Tab::Devices => devices::devices(detail),
+            _ => native::native(detail),
+        },
+        (_, None) => Vec::new(),
+    };
+    if let Some(error) = &app.detail.detail.error {
+        out.push((super::super::answer::error_line(error), Role::Error));
+    } else if detail.is_none() && app.detail.tab != Tab::Events {
+        out.push(("reading …".to_owned(), Role::Busy));
+    }
+    // Long lines go on below, so that nothing is cut that one came here to read.
+    out.into_iter()
+        .flat_map(|(text, role)| {
+            wrap_keeping_indent(&text, width)
+                .into_iter()
+                .map(move |line| (line, role))
+        })
+        .collect()
+}
+
+fn wrap_keeping_indent(text: &str, width: usize) -> Vec<String> {
+    let indent = text.len() - text.trim_start_matches(' ').len();
+    let indent = indent.min(width / 2);
+    wrap(
+        text.trim_start_matches(' '),
+        width.saturating_sub(indent).max(4),
+    )
+    .into_iter()
+    .map(|line| format!("{}{line}", " ".repeat(indent)))
+    .collect()
+}
