@@ -4,6 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
+/// Whether a program could take UDP there now.
+pub fn is_free_udp(host: &str, port: u16) -> bool {
+    host.parse::<IpAddr>()
+        .is_ok_and(|ip| std::net::UdpSocket::bind(SocketAddr::new(ip, port)).is_ok())
+}
+
 /// Whether a program could listen there now. What is no address of this machine is not free.
 pub fn is_free(host: &str, port: u16) -> bool {
     let Ok(ip) = host.parse::<IpAddr>() else {
@@ -32,5 +38,10 @@ mod tests {
         assert!(is_free("127.0.0.1", port));
         assert!(!is_free("not an address", 80));
         assert!(!is_free("203.0.113.1", 4000));
+        let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        assert!(!is_free_udp("127.0.0.1", port) && is_free("127.0.0.1", port));
+        drop(taken);
+        assert!(is_free_udp("127.0.0.1", port));
     }
 }

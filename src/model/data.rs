@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
-use super::detail::{Detail, Sample, Snapshot};
+use super::detail::{Detail, Nic, Sample, Snapshot};
 use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
-use super::instance::Instance;
+use super::instance::{Instance, Port};
 use super::nouns::{LogSource, LogText, Screenshot};
 use super::operation::Operation;
 use super::plan::Plan;
@@ -63,6 +63,10 @@ pub enum Body {
     Details(Vec<Detail>),
     /// `snapshot list`.
     Snapshots(Vec<Snapshot>),
+    /// `nic list`.
+    Nics(Vec<InstanceNic>),
+    /// `ports list`.
+    Ports(Vec<PublishedPort>),
     /// `events`.
     Events(Vec<Event>),
     /// `metrics`.
@@ -99,6 +103,28 @@ pub enum Body {
     Pins(Vec<TrustRow>),
     /// Text that is its own format: completion scripts, man pages.
     Text(String),
+}
+
+/// A network interface and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InstanceNic {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The interface.
+    #[serde(flatten)]
+    pub nic: Nic,
+}
+
+/// A published port and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PublishedPort {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The port.
+    #[serde(flatten)]
+    pub port: Port,
+    /// The instance is on, so that something listens.
+    pub open: bool,
 }
 
 /// A context, for `context list`.

@@ -132,6 +132,13 @@ pub struct Port {
     pub guest: u16,
     /// `ADDRESS:PORT` on the host.
     pub host: String,
+    /// `tcp` or `udp`.
+    #[serde(default = "tcp")]
+    pub protocol: String,
+}
+
+fn tcp() -> String {
+    "tcp".to_owned()
 }
 
 /// Load of a running instance.

@@ -77,6 +77,7 @@ pub fn fleet() -> FleetView {
     web.ports = Some(vec![Port {
         guest: 22,
         host: "127.0.0.1:2201".to_owned(),
+        protocol: "tcp".to_owned(),
     }]);
     web.tags = vec!["prod".to_owned(), "web".to_owned()];
     let mut mail = instance("hv2/mail", "libvirt", State::Running).as_stale();

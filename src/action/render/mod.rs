@@ -304,6 +304,8 @@ fn sort(body: &mut Body, by: &str, now: Timestamp) -> Result<()> {
     match body {
         Body::Instances(rows) => reorder(rows, &order),
         Body::Snapshots(rows) => reorder(rows, &order),
+        Body::Nics(rows) => reorder(rows, &order),
+        Body::Ports(rows) => reorder(rows, &order),
         Body::Events(rows) => reorder(rows, &order),
         Body::Metrics(rows) => reorder(rows, &order),
         Body::Contexts(rows) => reorder(rows, &order),

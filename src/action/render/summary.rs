@@ -54,6 +54,8 @@ fn reasons(rows: &[Instance]) -> impl Iterator<Item = String> {
 fn nothing(body: &Body) -> Option<String> {
     let (empty, what) = match body {
         Body::Snapshots(all) => (all.is_empty(), "no snapshots"),
+        Body::Nics(all) => (all.is_empty(), "no network interfaces"),
+        Body::Ports(all) => (all.is_empty(), "no published ports"),
         Body::Events(all) => (all.is_empty(), "no events"),
         Body::Metrics(all) => (all.is_empty(), "no metrics"),
         Body::Contexts(all) => (all.is_empty(), "no contexts: corral context add"),

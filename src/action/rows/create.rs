@@ -8,6 +8,7 @@ use super::super::engine::Engine;
 use super::super::grammar::read_value;
 use super::super::planner::{Planned, Shape, finish, prepare_all};
 use super::super::row::{Group, Risk, Row, Run, Targets};
+use super::ports;
 use crate::backend::contract::Request;
 use crate::backend::contract::{CloudInit, CreateRequest, DiskSource, Firmware, KindInfo};
 use crate::backend::registry;
@@ -393,21 +394,16 @@ fn cloud_init(engine: &Engine, action: &Action) -> Result<Option<CloudInit>> {
 
 /// `[ADDRESS:]PORT:GUESTPORT`.
 fn publish(text: &str) -> Result<(String, u16, u16)> {
-    let bad = || {
-        Error::invalid(format!(
+    let typed = ports::read("publish", text)?;
+    let Some(port) = typed.port.filter(|_| typed.protocol == "tcp") else {
+        return Err(Error::invalid(format!(
             "--publish: {:?} is not [ADDRESS:]PORT:GUESTPORT",
             shown(text)
         ))
-        .remedy("Write it like 2222:22 or 127.0.0.1:8080:80")
+        .remedy("Write it like 2222:22; UDP is published afterwards: corral ports publish"));
     };
-    let (rest, guest) = text.rsplit_once(':').ok_or_else(bad)?;
-    let (address, host) = rest.rsplit_once(':').unwrap_or(("127.0.0.1", rest));
-    let address = address.trim_start_matches('[').trim_end_matches(']');
-    let guest: u16 = guest.parse().ok().filter(|p| *p > 0).ok_or_else(bad)?;
-    if address.parse::<std::net::IpAddr>().is_err() {
-        return Err(bad());
-    }
-    Ok((address.to_owned(), host.parse().map_err(|_| bad())?, guest))
+    let address = typed.address.unwrap_or_else(|| "127.0.0.1".to_owned());
+    Ok((address, port, typed.guest))
 }
 
 fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>> {

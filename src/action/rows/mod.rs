@@ -18,6 +18,7 @@ mod matrix;
 mod metrics;
 mod one;
 mod pause;
+mod ports;
 mod power;
 mod protect;
 mod screenshot;
@@ -48,6 +49,7 @@ pub fn rows() -> &'static [&'static Row] {
             autostart::ROWS,
             protect::ROWS,
             snapshot::ROWS,
+            ports::ROWS,
             dial::ROWS,
             screenshot::ROWS,
             keys::ROWS,

@@ -205,6 +205,7 @@ impl Demo {
                         *host
                     }
                 ),
+                protocol: "tcp".to_owned(),
             };
             base.ports = Some(request.publish.iter().map(port).collect());
         }

@@ -12,9 +12,11 @@ use super::accel::Accel;
 use super::ctx::Paths;
 use super::definition::{Definition, FirmwareKind, NicDef, VARS_NODE};
 use super::drive;
-use super::slots::{Slot, Slots};
+use super::slots::{SPARE, Slot, Slots};
 use crate::model::{Error, Result, shown};
 
+/// Modules of memory that can be plugged in.
+pub const DIMMS: usize = 8;
 /// The first place of a NIC on the root bus.
 const FIRST_NIC: u8 = 0x08;
 
@@ -29,8 +31,8 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
     args.two("-uuid", &vm.uuid.to_string());
     args.two("-machine", &machine(vm, accel));
     args.two("-cpu", &accel.cpu(&vm.cpu_model));
-    args.two("-smp", &vm.cpus.to_string());
-    args.two("-m", &format!("size={}K", vm.memory.0 >> 10));
+    args.two("-smp", &smp(vm)?);
+    memory(vm, &mut args)?;
     args.two("-smbios", "type=1,manufacturer=corral");
     let base = if vm.is_windows() {
         "base=localtime"
@@ -45,7 +47,7 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
     args.device("virtio-rng-pci,id=rng0,bus=pcie.0,addr=0x3");
     args.device("virtio-balloon-pci,id=balloon0,bus=pcie.0,addr=0x4");
     // Room for what is plugged in later.
-    for n in 0..8 {
+    for n in 0..SPARE {
         args.device(&format!(
             "pcie-root-port,id=spare{n},bus=pcie.0,chassis={},addr=0x6.0x{n},multifunction=on",
             n + 1
@@ -165,35 +167,82 @@ fn cdroms(vm: &Definition, slots: &Slots, args: &mut Args) {
     }
 }
 
-fn network(nic: &NicDef, slot: Slot, args: &mut Args) -> Result<()> {
-    if nic.network != "user" {
+fn smp(vm: &Definition) -> Result<String> {
+    match vm.max_cpus {
+        Some(max) if max < vm.cpus => Err(Error::invalid(format!(
+            "max_cpus is {max}, less than the {} CPUs it has",
+            vm.cpus
+        ))),
+        Some(max) => Ok(format!("cpus={},maxcpus={max}", vm.cpus)),
+        None => Ok(vm.cpus.to_string()),
+    }
+}
+
+fn memory(vm: &Definition, args: &mut Args) -> Result<()> {
+    let (base, dimms) = vm.base_memory();
+    let mut text = format!("size={}K", base.0 >> 10);
+    if let Some(max) = vm.max_memory {
+        if max < vm.memory {
+            return Err(Error::invalid(format!(
+                "max_memory is {max}, less than the {} it has",
+                vm.memory
+            )));
+        }
+        // Slots without room for a module are an error to QEMU.
+        if max > base {
+            text.push_str(&format!(",slots={DIMMS},maxmem={}K", max.0 >> 10));
+        }
+    }
+    args.two("-m", &text);
+    if dimms.len() > DIMMS {
         return Err(Error::invalid(format!(
-            "{}: network \"{}\" is not \"user\"",
-            shown(&nic.name),
-            shown(&nic.network)
+            "more memory modules than there are slots ({DIMMS})"
         )));
     }
-    let model = match nic.model.as_str() {
-        "virtio" => "virtio-net-pci",
-        "e1000e" => "e1000e",
-        "e1000" => "e1000",
-        other => {
+    for (n, dimm) in dimms.iter().enumerate() {
+        args.two(
+            "-object",
+            &format!("memory-backend-ram,id=mem{n},size={}", dimm.0),
+        );
+        args.device(&format!("pc-dimm,id=dimm{n},memdev=mem{n}"));
+    }
+    Ok(())
+}
+
+/// QEMU's device for a model of network interface; `None` for one that corral does not offer.
+pub fn nic_device(model: &str) -> Option<&'static str> {
+    match model {
+        "virtio" => Some("virtio-net-pci"),
+        "e1000e" => Some("e1000e"),
+        "e1000" => Some("e1000"),
+        _ => None,
+    }
+}
+
+fn network(nic: &NicDef, slot: Slot, args: &mut Args) -> Result<()> {
+    let name = comma(&nic.name);
+    let mut netdev = match nic.network.split_once(':') {
+        None if nic.network == "user" => format!("user,id={name}"),
+        Some(("bridge", bridge)) => format!("bridge,id={name},br={}", comma(bridge)),
+        _ => {
             return Err(Error::invalid(format!(
-                "{}: model \"{}\" is none of virtio, e1000e, e1000",
+                "{}: network \"{}\" is neither user nor bridge:NAME",
                 shown(&nic.name),
-                shown(other)
+                shown(&nic.network)
             )));
         }
     };
-    let name = comma(&nic.name);
-    let mut netdev = format!("user,id={name}");
-    for forward in &nic.forwards {
-        netdev.push_str(&format!(
-            ",hostfwd=tcp:{}:{}-:{}",
-            comma(&forward.host),
-            forward.port,
-            forward.guest
-        ));
+    let model = nic_device(&nic.model).ok_or_else(|| {
+        Error::invalid(format!(
+            "{}: model \"{}\" is none of virtio, e1000e, e1000",
+            shown(&nic.name),
+            shown(&nic.model)
+        ))
+    })?;
+    if nic.network == "user" {
+        for forward in &nic.forwards {
+            netdev.push_str(&format!(",hostfwd={}", comma(&forward.rule())));
+        }
     }
     args.two("-netdev", &netdev);
     args.device(&format!(
@@ -267,6 +316,7 @@ mod tests {
                 host: "127.0.0.1".into(),
                 port: 2201,
                 guest: 22,
+                protocol: super::super::definition::Protocol::Tcp,
                 picked: false,
             });
         })

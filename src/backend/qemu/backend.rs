@@ -15,9 +15,11 @@ use super::marks::Marks;
 use super::metrics::Load;
 use super::pause::Pause;
 use super::power::Power;
+use super::publish::Publish;
 use super::routes::Forwards;
 use super::screenshot::Screen;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
+use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families,
     KindInfo, Logs, Metrics, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest,
@@ -77,6 +79,7 @@ pub struct Qemu {
     create: Create,
     remove: Remove,
     snapshots: Snapshots,
+    publish: Publish,
     routes: Forwards,
     metrics: Load,
     events: Recorded,
@@ -96,6 +99,7 @@ impl Qemu {
             create: Create(Arc::clone(&ctx)),
             remove: Remove(Arc::clone(&ctx)),
             snapshots: Snapshots(Arc::clone(&ctx)),
+            publish: Publish(Arc::clone(&ctx)),
             routes: Forwards(Arc::clone(&ctx)),
             metrics: Load::new(Arc::clone(&ctx)),
             events: Recorded(Arc::clone(&ctx)),
@@ -231,6 +235,10 @@ impl Families for Qemu {
 
     fn autostart(&self) -> Option<&dyn Changes<AutostartRequest>> {
         Some(&self.marks)
+    }
+
+    fn publish(&self) -> Option<&dyn Changes<PublishRequest>> {
+        Some(&self.publish)
     }
 
     fn routes(&self) -> Option<&dyn Routes> {

@@ -25,9 +25,19 @@ pub struct Definition {
     pub name: String,
     /// Virtual CPUs.
     pub cpus: u32,
-    /// Memory.
+    /// Up to so many CPUs are added while it runs; `None`: those it starts with are all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cpus: Option<u32>,
+    /// Memory, with what [`Definition::dimms`] holds of it.
     #[serde(with = "size")]
     pub memory: Bytes,
+    /// Up to so much memory is plugged in while it runs; `None`: none is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "size::maybe")]
+    pub max_memory: Option<Bytes>,
+    /// The part of the memory that was plugged in while it ran, module by module: a start puts it
+    /// where it was, so that saved RAM still fits.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "size::list")]
+    pub dimms: Vec<Bytes>,
     /// Versioned machine type: `pc-q35-7.2`.
     pub machine: String,
     /// CPU model that the guest sees, pinned when it was made.
@@ -146,7 +156,7 @@ pub struct NicDef {
     pub name: String,
     /// MAC, lower case.
     pub mac: String,
-    /// `virtio`, `e1000e`.
+    /// `virtio`, `e1000e`, `e1000`.
     pub model: String,
     /// `user`.
     pub network: String,
@@ -167,12 +177,67 @@ pub struct Forward {
     pub port: u16,
     /// Port inside the guest.
     pub guest: u16,
+    /// TCP or UDP.
+    #[serde(default, skip_serializing_if = "Protocol::is_tcp")]
+    pub protocol: Protocol,
     /// corral picked the port: where it is taken at a start, another one does as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub picked: bool,
 }
 
+/// What a published port carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Protocol {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    // serde hands over a reference.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    fn is_tcp(&self) -> bool {
+        *self == Self::Tcp
+    }
+}
+
+impl Forward {
+    /// As QEMU takes it: `tcp:127.0.0.1:2201-:22`.
+    pub fn rule(&self) -> String {
+        format!("{}-:{}", self.listener(), self.guest)
+    }
+
+    /// Where it listens: `tcp:127.0.0.1:2201`.
+    pub fn listener(&self) -> String {
+        format!("{}:{}:{}", self.protocol.as_str(), self.host, self.port)
+    }
+}
+
 impl Definition {
+    /// Memory that is there at power-on beside the modules of [`Self::dimms`]. A definition whose
+    /// modules would be all of it, or more, starts without modules.
+    pub fn base_memory(&self) -> (Bytes, &[Bytes]) {
+        let modules = self
+            .dimms
+            .iter()
+            .fold(0, |sum: u64, dimm| sum.saturating_add(dimm.0));
+        match self.memory.0.checked_sub(modules) {
+            Some(base) if base > 0 && self.max_memory.is_some() => (Bytes(base), &self.dimms),
+            _ => (self.memory, &[]),
+        }
+    }
+
     /// Why this definition must not be changed, when a newer corral wrote it.
     pub fn readonly_reason(&self) -> Option<String> {
         (self.format > FORMAT).then(|| {
@@ -318,6 +383,58 @@ mod size {
             Size::Text(text) => text.parse().map_err(de::Error::custom),
         }
     }
+
+    /// One size as an element.
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(transparent)]
+    struct One(#[serde(with = "super::size")] Bytes);
+
+    /// A size that may be absent.
+    pub(super) mod maybe {
+        use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+        use super::{Bytes, One};
+
+        #[allow(clippy::ref_option, reason = "serde hands over a reference")]
+        pub(in super::super) fn serialize<S: Serializer>(
+            size: &Option<Bytes>,
+            s: S,
+        ) -> Result<S::Ok, S::Error> {
+            size.map(One).serialize(s)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            d: D,
+        ) -> Result<Option<Bytes>, D::Error> {
+            Ok(Option::<One>::deserialize(d)?.map(|one| one.0))
+        }
+    }
+
+    /// Several sizes.
+    pub(super) mod list {
+        use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+        use super::{Bytes, One};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            sizes: &[Bytes],
+            s: S,
+        ) -> Result<S::Ok, S::Error> {
+            sizes
+                .iter()
+                .copied()
+                .map(One)
+                .collect::<Vec<_>>()
+                .serialize(s)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            d: D,
+        ) -> Result<Vec<Bytes>, D::Error> {
+            let all = Vec::<One>::deserialize(d)?;
+            Ok(all.into_iter().map(|one| one.0).collect())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -334,7 +451,10 @@ pub(super) mod tests {
             uuid,
             name: name.to_owned(),
             cpus: 1,
+            max_cpus: None,
             memory: Bytes::mib(256),
+            max_memory: None,
+            dimms: Vec::new(),
             machine: "pc-q35-7.2".into(),
             cpu_model: "qemu64".into(),
             firmware: FirmwareDef {

@@ -11,7 +11,8 @@ use super::definition::{Definition, FirmwareKind};
 use super::live::{self, Live};
 use super::proc;
 use super::process::Launch;
-use super::store::{self, Entry, Store};
+use super::started;
+use super::store::{self, Entry};
 use crate::backend::contract::ReadCx;
 use crate::model::{
     Bytes, Detail, Disk, Error, Host, Instance, InstanceId, InstanceKind, Inventory, Native,
@@ -121,6 +122,13 @@ pub fn instance(ctx: &Ctx, vm: &Definition, live: &Live, host: &str) -> Instance
     );
     row.uid = Some(vm.uuid.to_string());
     row.reason.clone_from(&live.reason);
+    if live.state == State::Running
+        && live.reason.is_none()
+        && let Ok(paths) = ctx.paths(&vm.uuid)
+        && Launch::read(&paths).is_some_and(|launch| !started::pending(&launch, vm).is_empty())
+    {
+        row.reason = Some(started::RESTART_NEEDED.to_owned());
+    }
     row.native_state.clone_from(&live.native);
     row.host = Some(host.to_owned());
     row.cpus = Some(vm.cpus);
@@ -137,6 +145,7 @@ pub fn instance(ctx: &Ctx, vm: &Definition, live: &Live, host: &str) -> Instance
         .map(|f| Port {
             guest: f.guest,
             host: format!("{}:{}", f.host, f.port),
+            protocol: f.protocol.as_str().to_owned(),
         })
         .collect();
     row.ports = Some(ports);
@@ -207,12 +216,17 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
             "Acceleration".to_owned(),
             format!("{word}: {}", launch.accel.why),
         ));
-        if let Some(hints) = launch.accel.hints.or(launch.accel.hintless) {
+        let hints = launch
+            .accel
+            .hints
+            .as_ref()
+            .or(launch.accel.hintless.as_ref());
+        if let Some(hints) = hints.cloned() {
             facts.push(("Windows hints".to_owned(), hints));
         }
-        if launch.definition != Store::start_hash(&vm) {
+        for what in started::pending(&launch, &vm) {
             pending.push(format!(
-                "the definition was changed since the start: corral restart --cold {id}"
+                "{what} at next cold restart: corral restart --cold {id}"
             ));
         }
     }

@@ -3,7 +3,7 @@
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TomlError};
 
 /// Keys of ours that are absent when they have no value; any other absent key is someone else's.
-const OPTIONAL: [&str; 10] = [
+const OPTIONAL: [&str; 13] = [
     "os",
     "note",
     "created_at",
@@ -14,6 +14,9 @@ const OPTIONAL: [&str; 10] = [
     "path",
     "readonly",
     "slot",
+    "max_cpus",
+    "max_memory",
+    "dimms",
 ];
 
 /// Lists of ours that are absent or an empty array when they have no element.

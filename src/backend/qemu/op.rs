@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::definition::Forward;
 use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Consistency, Error, Result, shown};
@@ -48,6 +49,20 @@ pub enum Change {
         /// Its name.
         tag: String,
     },
+    /// A port of the guest is published while it runs.
+    Publish {
+        /// The NIC it goes through.
+        nic: String,
+        /// The port.
+        forward: Forward,
+    },
+    /// A port of the guest is no longer published.
+    Unpublish {
+        /// The NIC it goes through.
+        nic: String,
+        /// The port.
+        forward: Forward,
+    },
 }
 
 impl Change {
@@ -59,6 +74,8 @@ impl Change {
             Self::SnapshotCreate { tag, .. } => format!("snapshot create {}", shown(tag)),
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
+            Self::Publish { forward, .. } => format!("ports publish {}", forward.guest),
+            Self::Unpublish { forward, .. } => format!("ports unpublish {}", forward.guest),
         }
     }
 }

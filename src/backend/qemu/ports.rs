@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ctx::Ctx;
-use super::definition::{Definition, Forward};
+use super::definition::{Definition, Forward, Protocol};
 use super::locks::{self, Lock};
 use super::store::DEFINITION;
-use crate::link::ports;
+use crate::link::ports as sockets;
 use crate::model::{Error, Result};
 
 /// The first port that is handed out.
@@ -20,7 +20,10 @@ pub struct Claim {
     _lock: Lock,
 }
 
-/// Claims ports: each (address, port), 0 picks one.
+/// A port with what it carries: TCP and UDP do not meet.
+pub type Taken = BTreeMap<(Protocol, u16), String>;
+
+/// Claims TCP ports: each (address, port), 0 picks one.
 ///
 /// # Errors
 /// `Conflict` for a port that another VM or program has.
@@ -30,12 +33,12 @@ pub async fn claim(ctx: &Ctx, wanted: &[(String, u16)]) -> Result<Claim> {
     let mut out = Vec::new();
     for (host, port) in wanted {
         let found = if *port == 0 {
-            pick(host, &taken)?
+            pick(Protocol::Tcp, host, &taken)?
         } else {
-            refuse_taken(*port, host, &taken, TAKE_ANOTHER)?;
+            refuse_taken((Protocol::Tcp, *port), host, &taken, TAKE_ANOTHER)?;
             *port
         };
-        taken.insert(found, "this VM".to_owned());
+        taken.insert((Protocol::Tcp, found), "this VM".to_owned());
         out.push(found);
     }
     Ok(Claim {
@@ -44,14 +47,54 @@ pub async fn claim(ctx: &Ctx, wanted: &[(String, u16)]) -> Result<Claim> {
     })
 }
 
+/// Claims the port of one more forward; 0 is replaced by one that is free. The lock keeps others
+/// from taking it until the definition is saved.
+///
+/// # Errors
+/// As [`claim`].
+pub async fn claim_for(ctx: &Ctx, forward: &mut Forward) -> Result<Lock> {
+    let lock = locks::ports(ctx).await?;
+    if forward.port == 0 {
+        forward.port = pick(forward.protocol, &forward.host, &defined(ctx, None)?)?;
+        forward.picked = true;
+    } else {
+        refuse_forward(ctx, forward)?;
+    }
+    Ok(lock)
+}
+
+/// Why this forward cannot be made; looks without a claim, for a plan.
+///
+/// # Errors
+/// As [`claim`].
+pub fn refuse_forward(ctx: &Ctx, forward: &Forward) -> Result<()> {
+    if forward.port == 0 {
+        return Ok(());
+    }
+    let taken = defined(ctx, None)?;
+    let key = (forward.protocol, forward.port);
+    refuse_taken(key, &forward.host, &taken, TAKE_ANOTHER)
+}
+
+fn is_free(protocol: Protocol, host: &str, port: u16) -> bool {
+    match protocol {
+        Protocol::Tcp => sockets::is_free(host, port),
+        Protocol::Udp => sockets::is_free_udp(host, port),
+    }
+}
+
+fn forward_is_free(forward: &Forward) -> bool {
+    is_free(forward.protocol, &forward.host, forward.port)
+}
+
 const TAKE_ANOTHER: &str = "take another port, or 0 for one that is free";
 
-fn pick(host: &str, taken: &BTreeMap<u16, String>) -> Result<u16> {
+fn pick(protocol: Protocol, host: &str, taken: &Taken) -> Result<u16> {
     (FIRST..u16::MAX)
-        .find(|port| !taken.contains_key(port) && ports::is_free(host, *port))
+        .find(|port| !taken.contains_key(&(protocol, *port)) && is_free(protocol, host, *port))
         .ok_or_else(|| {
             Error::conflict(format!("no port is free on {host}"))
-                .remedy("End a program that listens there: ss -ltnp shows them")
+                .remedy("End a program that listens there: ss -lntup shows them")
         })
 }
 
@@ -69,7 +112,7 @@ pub fn outlook(ctx: &Ctx, vm: &Definition) -> Outlook {
     let mut moves = Vec::new();
     let mut blocked = None;
     for forward in forwards(vm) {
-        if forward.picked && forward.port != 0 && !ports::is_free(&forward.host, forward.port) {
+        if forward.picked && forward.port != 0 && !forward_is_free(forward) {
             moves.push(format!(
                 "{}:{} is used by another program: another port is picked for the guest's {}",
                 forward.host, forward.port, forward.guest
@@ -89,7 +132,8 @@ fn forwards(vm: &Definition) -> impl Iterator<Item = &Forward> {
 fn fixed(ctx: &Ctx, vm: &Definition, forward: &Forward) -> Result<()> {
     let file = ctx.store.dir(&vm.name)?.join(DEFINITION);
     let remedy = format!("end that, or write another port into {}", file.display());
-    refuse_taken(forward.port, &forward.host, &BTreeMap::new(), &remedy)
+    let key = (forward.protocol, forward.port);
+    refuse_taken(key, &forward.host, &BTreeMap::new(), &remedy)
 }
 
 /// The definition as it is started: every port is one that is free, those that corral picks are
@@ -102,19 +146,20 @@ pub async fn settle(ctx: &Ctx, vm: &Definition) -> Result<(Definition, Lock)> {
     let lock = locks::ports(ctx).await?;
     let mut vm = vm.clone();
     let mut taken = defined(ctx, Some(&vm.name))?;
-    taken.extend(forwards(&vm).map(|forward| (forward.port, vm.name.clone())));
+    let key = |forward: &Forward| (forward.protocol, forward.port);
+    taken.extend(forwards(&vm).map(|forward| (key(forward), vm.name.clone())));
     let mut own = BTreeSet::new();
     let before = vm.clone();
     for forward in vm.nics.iter_mut().flat_map(|nic| &mut nic.forwards) {
         let open = forward.port == 0;
-        if open || (forward.picked && !ports::is_free(&forward.host, forward.port)) {
-            forward.port = pick(&forward.host, &taken)?;
+        if open || (forward.picked && !forward_is_free(forward)) {
+            forward.port = pick(forward.protocol, &forward.host, &taken)?;
             forward.picked = true;
-            taken.insert(forward.port, before.name.clone());
+            taken.insert(key(forward), before.name.clone());
         } else {
             fixed(ctx, &before, forward)?;
         }
-        if !own.insert(forward.port) {
+        if !own.insert(key(forward)) {
             return Err(
                 Error::invalid(format!("port {} is published twice", forward.port))
                     .remedy("Give each its own, or 0 for one that is free"),
@@ -145,7 +190,7 @@ pub fn moved(before: &Definition, now: &Definition) -> Vec<String> {
 ///
 /// # Errors
 /// When the definitions cannot be listed.
-pub fn defined(ctx: &Ctx, but: Option<&str>) -> Result<BTreeMap<u16, String>> {
+pub fn defined(ctx: &Ctx, but: Option<&str>) -> Result<Taken> {
     Ok(ctx
         .store
         .list()?
@@ -153,30 +198,27 @@ pub fn defined(ctx: &Ctx, but: Option<&str>) -> Result<BTreeMap<u16, String>> {
         .filter(|entry| Some(entry.name.as_str()) != but)
         .filter_map(|entry| entry.definition.ok())
         .flat_map(|vm| {
-            let ports: Vec<u16> = vm
-                .nics
-                .iter()
-                .flat_map(|nic| nic.forwards.iter().map(|f| f.port))
-                .collect();
+            let ports: Vec<(Protocol, u16)> = forwards(&vm).map(|f| (f.protocol, f.port)).collect();
             ports.into_iter().map(move |port| (port, vm.name.clone()))
         })
         .collect())
 }
 
-fn refuse_taken(port: u16, host: &str, taken: &BTreeMap<u16, String>, instead: &str) -> Result<()> {
-    if let Some(name) = taken.get(&port) {
+fn refuse_taken(key: (Protocol, u16), host: &str, taken: &Taken, instead: &str) -> Result<()> {
+    let (protocol, port) = key;
+    if let Some(name) = taken.get(&key) {
         return Err(Error::conflict(format!(
             "port {port} is published by {}",
             crate::model::shown(name)
         ))
         .remedy(capital(instead)));
     }
-    if ports::is_free(host, port) {
+    if is_free(protocol, host, port) {
         return Ok(());
     }
     Err(
         Error::conflict(format!("{host}:{port} is used by another program"))
-            .remedy(format!("See which: ss -ltnp 'sport = :{port}'; {instead}")),
+            .remedy(format!("See which: ss -lntup 'sport = :{port}'; {instead}")),
     )
 }
 

@@ -24,7 +24,7 @@ pub const MONITOR: Duration = Duration::from_secs(5);
 const START: Duration = Duration::from_secs(60);
 
 /// How a process was started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
     /// The process.
     pub pid: u32,
@@ -34,8 +34,11 @@ pub struct Launch {
     pub at: Timestamp,
     /// In which boot of this machine.
     pub boot: String,
-    /// Hash of the definition it was started from: another one now means pending changes.
+    /// Hash of the definition it was started from.
     pub definition: String,
+    /// The definition as the process has it now; see [`super::started`].
+    #[serde(default)]
+    pub running: Option<Definition>,
 }
 
 impl Launch {
@@ -107,6 +110,7 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
         at: Timestamp::now(),
         boot: accel::boot_id(),
         definition: super::store::Store::start_hash(vm),
+        running: Some(vm.clone()),
     };
     let bytes = serde_json::to_vec(&launch).unwrap_or_default();
     files::write_atomically(&paths.launch, &bytes)?;

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::ctx::Ctx;
+use super::definition::Definition;
 use super::op::{self, Change, Leftover, Phase};
 use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::Records;
 use super::snapshots::run as snapshot_run;
 use super::store::DEFINITION;
-use super::{locks, process, remove};
+use super::{locks, process, publish, remove};
 use crate::link::files::fault;
 use crate::model::{Error, ErrorKind, Outcome, Result, encode_segment, shown};
 
@@ -59,6 +60,26 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
         Change::SnapshotCreate { .. }
         | Change::SnapshotRestore { .. }
         | Change::SnapshotDelete { .. } => snapshot(ctx, &dir, name, op).await,
+        Change::Publish { .. } | Change::Unpublish { .. } => {
+            let Some(vm) = begun(ctx, name, op)? else {
+                return dropped(&dir, name, "nothing was done yet");
+            };
+            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
+            let said = publish::recover(ctx, &vm, &op.change).await?;
+            dropped(&dir, name, &said)
+        }
+    }
+}
+
+/// The VM whose change is to be ended; `None` when nothing of it was done, or the VM is gone.
+fn begun(ctx: &Ctx, name: &str, op: &op::Op) -> Result<Option<Definition>> {
+    if op.phase == Phase::Begun {
+        return Ok(None);
+    }
+    match ctx.store.load(name) {
+        Ok(vm) => Ok(Some(vm)),
+        Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -183,7 +204,7 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
             noted_at(dir, tag)?;
             format!("its disks are at {}, as was begun", shown(tag))
         }
-        Change::Create | Change::Delete { .. } => String::new(),
+        _ => String::new(),
     };
     dropped(dir, name, &said)
 }

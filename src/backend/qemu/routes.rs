@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::ctx::Ctx;
+use super::definition::Protocol;
 use super::inventory::load;
 use crate::backend::contract::{ReadCx, Route, Routes, Way};
 use crate::model::{Error, Instance, Result, State};
@@ -25,7 +26,7 @@ impl Routes for Forwards {
             .nics
             .iter()
             .flat_map(|nic| &nic.forwards)
-            .filter(|forward| forward.guest == port)
+            .filter(|forward| forward.guest == port && forward.protocol == Protocol::Tcp)
             .map(|forward| Route {
                 way: Way::Tcp(reachable(&forward.host), forward.port),
                 why: "forwarded port".to_owned(),
@@ -35,10 +36,7 @@ impl Routes for Forwards {
         if ways.is_empty() {
             return Err(
                 Error::unreachable(format!("port {port} of {} is not published", on.id)).remedy(
-                    format!(
-                        "Publish it in its definition, or use: corral console {}",
-                        on.id
-                    ),
+                    format!("Publish it: corral ports publish {} --guest {port}", on.id),
                 ),
             );
         }

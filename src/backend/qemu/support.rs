@@ -34,6 +34,9 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::SnapshotDelete => {
             Support::Conditional("all writable disks are qcow2".to_owned())
         }
+        Operation::Publish => {
+            Support::Conditional("a network interface is on the network \"user\"".to_owned())
+        }
         Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
         _ => Support::No("not part of this backend".to_owned()),
     }

@@ -1,5 +1,6 @@
 //! Which table each kind of answer becomes, and what `-o name` prints of it.
 
+mod devices;
 mod fleet;
 mod setup;
 mod work;
@@ -21,6 +22,8 @@ pub(crate) struct Listing {
 pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
     Some(match body {
         Body::Instances(rows) => fleet::instances(rows, now),
+        Body::Nics(rows) => devices::nics(rows),
+        Body::Ports(rows) => devices::ports(rows),
         Body::Events(rows) => fleet::events(rows),
         Body::Metrics(rows) => fleet::metrics(rows),
         Body::Contexts(rows) => fleet::contexts(rows),

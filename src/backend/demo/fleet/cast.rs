@@ -192,6 +192,7 @@ impl Made<'_> {
         let port = Port {
             guest,
             host: host.to_owned(),
+            protocol: "tcp".to_owned(),
         };
         self.guest.base.ports.get_or_insert_default().push(port);
         self

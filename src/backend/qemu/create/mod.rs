@@ -224,7 +224,10 @@ async fn plan(
         format: FORMAT,
         uuid,
         cpus: request.cpus,
+        max_cpus: set.max_cpus,
         memory: request.memory,
+        max_memory: set.max_memory,
+        dimms: Vec::new(),
         machine,
         cpu_model: set
             .cpu_model

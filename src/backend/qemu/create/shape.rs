@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::super::definition::{Forward, NicDef, mac};
+use super::super::definition::{Forward, NicDef, Protocol, mac};
+use super::super::slots::{SPARE, Slot};
 use crate::backend::contract::CreateRequest;
 use crate::model::{Bytes, Error, Field, FieldKind, Result, shown};
 
@@ -18,7 +19,7 @@ pub const CREATE_FIELDS: &[Field] = &[
     Field::new(
         "nic",
         FieldKind::Choice(&NICS),
-        "Network card: virtio or e1000e [virtio; Windows: e1000e]",
+        "Network card: virtio, e1000e or e1000 [virtio; Windows: e1000e]",
     ),
     Field::new(
         "machine",
@@ -30,10 +31,20 @@ pub const CREATE_FIELDS: &[Field] = &[
         FieldKind::Text,
         "CPU model that the guest sees",
     ),
+    Field::new(
+        "max-cpus",
+        FieldKind::Count,
+        "Up to so many CPUs can be added while it runs [none]",
+    ),
+    Field::new(
+        "max-memory",
+        FieldKind::Bytes,
+        "Up to so much memory can be added while it runs [none]",
+    ),
 ];
 
 const BUSES: [&str; 3] = ["virtio", "scsi", "sata"];
-const NICS: [&str; 2] = ["virtio", "e1000e"];
+const NICS: [&str; 3] = ["virtio", "e1000e", "e1000"];
 
 /// The kind's own fields, read.
 #[derive(Clone, Debug, Default)]
@@ -42,12 +53,37 @@ pub(super) struct Set {
     pub(super) nic: Option<String>,
     pub(super) machine: Option<String>,
     pub(super) cpu_model: Option<String>,
+    pub(super) max_cpus: Option<u32>,
+    pub(super) max_memory: Option<Bytes>,
 }
 
 impl Set {
     pub(super) fn read(pairs: &[(String, String)]) -> Result<Self> {
         let mut set = Self::default();
         for (key, value) in pairs {
+            let twice = || {
+                Error::invalid(format!("--set {key} is given twice"))
+                    .remedy("Leave one of them out.")
+            };
+            if key == "max-cpus" {
+                let n = value.parse().map_err(|_| {
+                    Error::invalid(format!("--set {key}: \"{}\" is no number", shown(value)))
+                })?;
+                if set.max_cpus.replace(n).is_some() {
+                    return Err(twice());
+                }
+                continue;
+            }
+            if key == "max-memory" {
+                let size = value.parse().map_err(|e: Error| Error {
+                    message: format!("--set {key}: {}", e.message),
+                    ..e
+                })?;
+                if set.max_memory.replace(size).is_some() {
+                    return Err(twice());
+                }
+                continue;
+            }
             let (slot, allowed): (_, &[&str]) = match key.as_str() {
                 "bus" => (&mut set.bus, &BUSES),
                 "nic" => (&mut set.nic, &NICS),
@@ -80,8 +116,7 @@ impl Set {
                 .remedy(remedy));
             }
             if slot.replace(value.clone()).is_some() {
-                return Err(Error::invalid(format!("--set {key} is given twice"))
-                    .remedy("Leave one of them out."));
+                return Err(twice());
             }
         }
         Ok(set)
@@ -193,6 +228,7 @@ pub(super) fn nic(
             host: host.clone(),
             port: *port,
             guest: *guest,
+            protocol: Protocol::Tcp,
             picked: *port == 0,
         })
         .collect();
@@ -202,6 +238,7 @@ pub(super) fn nic(
             host: "127.0.0.1".to_owned(),
             port: 0,
             guest: login,
+            protocol: Protocol::Tcp,
             picked: true,
         });
     }
@@ -212,7 +249,8 @@ pub(super) fn nic(
             .unwrap_or(if windows { "e1000e" } else { "virtio" })
             .to_owned(),
         network: "user".to_owned(),
-        slot: None,
+        // In a root port, so that it can be taken from a running VM.
+        slot: Some(Slot::Spare(SPARE - 1)),
         forwards,
     }
 }
