@@ -1,5 +1,6 @@
 //! One action layer for every front: rows, grammar, plans, the engine, tasks and the journal.
 
+mod around;
 pub mod contexts;
 pub mod engine;
 pub mod envelope;

@@ -47,6 +47,8 @@ pub enum Group {
     Snapshots,
     /// Getting in.
     Reach,
+    /// What stands around instances.
+    Around,
     /// corral's own work.
     Work,
     /// Contexts and configuration.
@@ -64,6 +66,7 @@ impl Group {
             Self::Life => "Create and delete",
             Self::Snapshots => "Snapshots",
             Self::Reach => "Get in",
+            Self::Around => "Hosts, storage, networks, images",
             Self::Work => "Tasks and history",
             Self::Setup => "Contexts and configuration",
             Self::Shell => "Shell",
@@ -220,6 +223,13 @@ impl Row {
             FieldKind::Choice(&["continue", "stop"]),
             "What to do after a failure",
         ),
+    ];
+
+    /// The flags of a row about what stands around instances: hosts, storage, networks, images.
+    pub const AROUND_FLAGS: &'static [Field] = &[
+        Self::SCOPE_FLAGS[0],
+        Self::SCOPE_FLAGS[1],
+        Self::SCOPE_FLAGS[3],
     ];
 
     /// The flags that every row with instances takes.

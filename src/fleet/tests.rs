@@ -405,10 +405,8 @@ async fn guests_of_a_silent_host_are_unknown_for_as_long_as_it_is() {
     let mut half = list("a", &[]);
     half.complete = false;
     half.hosts.push(Host {
-        name: "n2".to_owned(),
-        cpus: None,
-        memory_bytes: None,
         online: false,
+        ..Host::new("a", "n2")
     });
     fake.set(Mode::Answer(half));
     for _ in 0..5 {

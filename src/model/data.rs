@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
-use super::detail::{Detail, Nic, Sample, Snapshot};
+use super::detail::{Detail, Host, Nic, Sample, Snapshot};
 use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
 use super::instance::{Instance, Port};
-use super::nouns::{LogSource, LogText, Screenshot};
+use super::nouns::{Image, LogSource, LogText, Network, Screenshot, StorageDetail, StoragePool};
 use super::operation::Operation;
 use super::plan::Plan;
 use super::support::{Check, Support};
@@ -67,6 +67,23 @@ pub enum Body {
     Nics(Vec<InstanceNic>),
     /// `ports list`.
     Ports(Vec<PublishedPort>),
+    /// `host list`.
+    Hosts(Vec<Host>),
+    /// `host info`.
+    #[serde(rename = "hosts")]
+    HostDetails(Vec<Host>),
+    /// `storage list`.
+    Pools(Vec<StoragePool>),
+    /// `storage info`.
+    #[serde(rename = "pools")]
+    PoolDetails(Vec<StorageDetail>),
+    /// `network list`.
+    Networks(Vec<Network>),
+    /// `network info`.
+    #[serde(rename = "networks")]
+    NetworkDetails(Vec<Network>),
+    /// `image list`, `image search`.
+    Images(Vec<Image>),
     /// `events`.
     Events(Vec<Event>),
     /// `metrics`.

@@ -164,12 +164,48 @@ pub struct Problem {
 pub struct Host {
     /// Its name.
     pub name: String,
+    /// The context.
+    pub context: String,
     /// Logical CPUs.
     pub cpus: Option<u32>,
     /// Memory in all.
     pub memory_bytes: Option<Bytes>,
+    /// Memory that is taken: what programs could not get if they asked.
+    pub memory_used_bytes: Option<Bytes>,
+    /// Processes that wanted a CPU, averaged over 1, 5 and 15 minutes.
+    pub load: Option<[f64; 3]>,
+    /// Kernel or hypervisor and its version.
+    pub kernel: Option<String>,
+    /// How guests are run: `kvm`, or why slower.
+    pub acceleration: Option<String>,
+    /// Instances that run on it.
+    pub running: Option<u64>,
+    /// Since it was started, seconds.
+    pub uptime_seconds: Option<u64>,
     /// Answers its manager.
     pub online: bool,
+    /// More that is worth a line, in order: label, value.
+    pub facts: Vec<(String, String)>,
+}
+
+impl Host {
+    /// A host that answers, of which nothing else is known.
+    pub fn new(context: &str, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            context: context.to_owned(),
+            cpus: None,
+            memory_bytes: None,
+            memory_used_bytes: None,
+            load: None,
+            kernel: None,
+            acceleration: None,
+            running: None,
+            uptime_seconds: None,
+            online: true,
+            facts: Vec::new(),
+        }
+    }
 }
 
 /// One full answer of a context.

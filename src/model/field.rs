@@ -72,11 +72,29 @@ pub enum GroupNoun {
     File,
     /// One of the shells.
     Shell,
+    /// Hosts, by name.
+    Hosts,
+    /// Storage pools, by name.
+    Pools,
+    /// Networks, by name.
+    Networks,
+    /// Images that are here, by name.
+    Images,
+    /// What an image is fetched from: a name of the catalogue, a URL, a file.
+    ImageSources,
     /// Words of a front command.
     Words,
 }
 
 impl GroupNoun {
+    /// What stands around instances in a context: it takes the scope flags that do not speak of instances.
+    pub const fn is_around(self) -> bool {
+        matches!(
+            self,
+            Self::Hosts | Self::Pools | Self::Networks | Self::Images | Self::ImageSources
+        )
+    }
+
     /// The word that stands for a positional in help and docs; none are taken: none.
     pub const fn word(self) -> Option<&'static str> {
         match self {
@@ -87,6 +105,11 @@ impl GroupNoun {
             Self::Tasks => Some("TASK"),
             Self::File => Some("FILE"),
             Self::Shell => Some("SHELL"),
+            Self::Hosts => Some("HOST"),
+            Self::Pools => Some("STORAGE"),
+            Self::Networks => Some("NETWORK"),
+            Self::Images => Some("IMAGE"),
+            Self::ImageSources => Some("NAME|URL|FILE"),
             Self::Words => Some("WORD"),
         }
     }

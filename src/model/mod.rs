@@ -46,8 +46,8 @@ pub use instance::{Address, Instance, InstanceKind, Port, State, Usage};
 pub use kind::Kind;
 pub use nearest::nearest;
 pub use nouns::{
-    Image, LogLine, LogSource, LogText, NativeText, Network, Picture, Screenshot, StoragePool,
-    Volume,
+    Image, LogLine, LogSource, LogText, NativeText, Network, Picture, Screenshot, StorageDetail,
+    StoragePool, Volume,
 };
 pub use operation::{Family, Operation};
 pub use plan::{Consent, Gate, LeftOut, Outcome, Plan, Refusal, Step, TargetPlan};

@@ -25,8 +25,18 @@ pub struct StoragePool {
     pub size_bytes: Option<Bytes>,
     /// Space that is taken.
     pub used_bytes: Option<Bytes>,
-    /// Can be used now; else why not.
+    /// Why it cannot be used now; `None`: it can.
     pub fault: Option<String>,
+}
+
+/// A pool and what is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StorageDetail {
+    /// The pool.
+    #[serde(flatten)]
+    pub pool: StoragePool,
+    /// What is in it.
+    pub volumes: Vec<Volume>,
 }
 
 /// A disk image or volume.
@@ -44,6 +54,8 @@ pub struct Volume {
     pub used_bytes: Option<Bytes>,
     /// Who uses it; empty: nobody that is known.
     pub used_by: Vec<InstanceId>,
+    /// No instance needs it, and nothing else that is known does: it could be deleted.
+    pub orphan: bool,
 }
 
 /// What NICs connect to.
@@ -63,6 +75,10 @@ pub struct Network {
     pub host: Option<String>,
     /// Instances with a NIC on it, where known.
     pub used_by: Option<Vec<InstanceId>>,
+    /// Why no instance can be put on it now; `None`: it can.
+    pub fault: Option<String>,
+    /// What it is, in words: what guests see, who reaches them.
+    pub note: Option<String>,
 }
 
 /// What instances are made from.

@@ -188,6 +188,8 @@ pub(super) fn row_flags(row: &Row) -> Vec<(&'static str, &'static [Field])> {
     let mut flags: Vec<(&'static str, &'static [Field])> = Vec::new();
     if matches!(row.noun, GroupNoun::Instances | GroupNoun::NewInstance) || row.name == "doctor" {
         flags.push(("Which", Row::SCOPE_FLAGS));
+    } else if row.noun.is_around() {
+        flags.push(("Which", Row::AROUND_FLAGS));
     }
     if row.is_change() {
         flags.push(("Running it", Row::CHANGE_FLAGS));
@@ -203,6 +205,10 @@ fn positional(row: &Row) -> Option<Arg> {
         GroupNoun::NewInstance => "Name of the new instance",
         GroupNoun::File => "A file, - for standard input",
         GroupNoun::Shell => "bash, zsh or fish",
+        GroupNoun::Hosts | GroupNoun::Pools | GroupNoun::Networks | GroupNoun::Images => {
+            "NAME or CONTEXT/NAME"
+        }
+        GroupNoun::ImageSources => "A name of the catalogue, a URL or a file",
         _ => "",
     });
     Some(match (row.targets, row.words) {

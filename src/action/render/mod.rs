@@ -1,5 +1,6 @@
 //! What people and scripts read: tables, blocks, names, JSON, YAML, one path of it.
 
+mod around;
 mod doctor;
 mod info;
 mod jsonpath;
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::action::Output;
+use crate::action::around::id_of;
 use crate::model::{Body, Data, Error, LogText, Plan, Result, Task, shown};
 use table::Layout;
 
@@ -152,6 +154,11 @@ impl View {
                 .map(|detail| info::block(detail, now, self.colour))
                 .collect::<Vec<_>>()
                 .join("\n"),
+            Body::HostDetails(all) => around::joined(all, |host| around::host(host, self.colour)),
+            Body::NetworkDetails(all) => {
+                around::joined(all, |network| around::network(network, self.colour))
+            }
+            Body::PoolDetails(all) => around::pools(all, &layout)?,
             Body::Snapshots(all) => {
                 let (table, here) = snapshots::tree(all, now);
                 if table.rows.is_empty() {
@@ -282,6 +289,9 @@ fn names(body: &Body, now: Timestamp) -> Vec<String> {
     }
     match body {
         Body::Details(all) => all.iter().map(|d| d.instance.id.to_string()).collect(),
+        Body::HostDetails(all) => all.iter().map(id_of).collect(),
+        Body::PoolDetails(all) => all.iter().map(|detail| id_of(&detail.pool)).collect(),
+        Body::NetworkDetails(all) => all.iter().map(id_of).collect(),
         Body::Snapshots(all) => all.iter().map(listing::snapshot_name).collect(),
         Body::Checks(all) => all.iter().map(|c| c.id.clone()).collect(),
         Body::Matrix(rows) => rows.iter().map(|r| r.title.clone()).collect(),
@@ -306,6 +316,10 @@ fn sort(body: &mut Body, by: &str, now: Timestamp) -> Result<()> {
         Body::Snapshots(rows) => reorder(rows, &order),
         Body::Nics(rows) => reorder(rows, &order),
         Body::Ports(rows) => reorder(rows, &order),
+        Body::Hosts(rows) => reorder(rows, &order),
+        Body::Pools(rows) => reorder(rows, &order),
+        Body::Networks(rows) => reorder(rows, &order),
+        Body::Images(rows) => reorder(rows, &order),
         Body::Events(rows) => reorder(rows, &order),
         Body::Metrics(rows) => reorder(rows, &order),
         Body::Contexts(rows) => reorder(rows, &order),

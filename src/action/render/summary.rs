@@ -58,6 +58,13 @@ fn nothing(body: &Body) -> Option<String> {
         Body::Ports(all) => (all.is_empty(), "no published ports"),
         Body::Events(all) => (all.is_empty(), "no events"),
         Body::Metrics(all) => (all.is_empty(), "no metrics"),
+        Body::Hosts(all) => (all.is_empty(), "no hosts"),
+        Body::Pools(all) => (all.is_empty(), "no storage"),
+        Body::Networks(all) => (all.is_empty(), "no networks"),
+        Body::Images(all) => (
+            all.is_empty(),
+            "no images: corral image search, then corral image pull NAME",
+        ),
         Body::Contexts(all) => (all.is_empty(), "no contexts: corral context add"),
         Body::History(all) => (all.is_empty(), "nothing was changed yet"),
         Body::Tasks(all) => (all.is_empty(), "no tasks"),

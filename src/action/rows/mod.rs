@@ -9,6 +9,7 @@ mod dial;
 mod doctor;
 mod events;
 mod front;
+mod host;
 mod info;
 mod keys;
 mod list;
@@ -16,6 +17,7 @@ mod logs;
 mod marks;
 mod matrix;
 mod metrics;
+mod network;
 mod one;
 mod pause;
 mod ports;
@@ -24,6 +26,7 @@ mod protect;
 mod screenshot;
 mod setter;
 mod snapshot;
+mod storage;
 mod tasks;
 mod wait;
 
@@ -53,6 +56,9 @@ pub fn rows() -> &'static [&'static Row] {
             dial::ROWS,
             screenshot::ROWS,
             keys::ROWS,
+            host::ROWS,
+            storage::ROWS,
+            network::ROWS,
             tasks::ROWS,
             doctor::ROWS,
             matrix::ROWS,

@@ -9,21 +9,25 @@ use futures::stream::BoxStream;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
+use super::host::Machine;
 use super::keyboard::Keyboard;
 use super::logs::Written;
 use super::marks::Marks;
 use super::metrics::Load;
+use super::networks::Nets;
 use super::pause::Pause;
 use super::power::Power;
 use super::publish::Publish;
 use super::routes::Forwards;
 use super::screenshot::Screen;
+use super::storage::Folders;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families,
-    KindInfo, Logs, Metrics, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest,
-    Routes, Screenshots, SendKeyRequest, SnapshotRequest, TagsRequest, TaskCx, TemplateRequest,
+    Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx,
+    RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
+    TaskCx, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -87,6 +91,9 @@ pub struct Qemu {
     keyboard: Keyboard,
     screen: Screen,
     logs: Written,
+    hosts: Machine,
+    storage: Folders,
+    networks: Nets,
 }
 
 impl Qemu {
@@ -107,6 +114,9 @@ impl Qemu {
             keyboard: Keyboard(Arc::clone(&ctx)),
             screen: Screen(Arc::clone(&ctx)),
             logs: Written(Arc::clone(&ctx)),
+            hosts: Machine(Arc::clone(&ctx)),
+            storage: Folders(Arc::clone(&ctx)),
+            networks: Nets(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -263,5 +273,17 @@ impl Families for Qemu {
 
     fn logs(&self) -> Option<&dyn Logs> {
         Some(&self.logs)
+    }
+
+    fn hosts(&self) -> Option<&dyn Hosts> {
+        Some(&self.hosts)
+    }
+
+    fn storage(&self) -> Option<&dyn Storage> {
+        Some(&self.storage)
+    }
+
+    fn networks(&self) -> Option<&dyn Networks> {
+        Some(&self.networks)
     }
 }

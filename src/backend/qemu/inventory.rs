@@ -15,7 +15,7 @@ use super::started;
 use super::store::{self, Entry};
 use crate::backend::contract::ReadCx;
 use crate::model::{
-    Bytes, Detail, Disk, Error, Host, Instance, InstanceId, InstanceKind, Inventory, Native,
+    Bytes, Detail, Disk, Error, Instance, InstanceId, InstanceKind, Inventory, Native,
     NativeFormat, Nic, Port, Problem, Result, State, Usage,
 };
 
@@ -45,14 +45,7 @@ pub async fn all(ctx: &Arc<Ctx>, cx: &ReadCx) -> Result<Inventory> {
     let mut inventory = Inventory::empty(Timestamp::now());
     inventory.problems = problems(ctx, &instances);
     inventory.instances = instances;
-    inventory.hosts = vec![Host {
-        name: host,
-        cpus: std::thread::available_parallelism()
-            .ok()
-            .and_then(|n| u32::try_from(n.get()).ok()),
-        memory_bytes: proc::memory_total(),
-        online: true,
-    }];
+    inventory.hosts = vec![super::host::row(ctx)];
     Ok(inventory)
 }
 

@@ -64,6 +64,54 @@ pub fn memory_total() -> Option<Bytes> {
     kib(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
+/// Memory of this machine that no program could get if it asked: caches are not counted.
+pub fn memory_used() -> Option<Bytes> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let (all, free) = (kib(&text, "MemTotal:")?, kib(&text, "MemAvailable:")?);
+    Some(Bytes(all.0.saturating_sub(free.0)))
+}
+
+/// Processes that wanted a CPU, averaged over 1, 5 and 15 minutes.
+pub fn load() -> Option<[f64; 3]> {
+    load_in(&std::fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn load_in(text: &str) -> Option<[f64; 3]> {
+    let mut numbers = text.split_whitespace().map(str::parse::<f64>);
+    let mut next = || numbers.next()?.ok().filter(|n| n.is_finite());
+    Some([next()?, next()?, next()?])
+}
+
+/// Seconds since this machine was started.
+pub fn uptime() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/uptime").ok()?;
+    let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(seconds as u64)
+}
+
+/// The kernel and its version.
+pub fn kernel() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/ostype").ok()?;
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    Some(format!("{} {}", name.trim(), release.trim()))
+}
+
+/// What the CPUs call themselves.
+pub fn cpu_model() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// What the distribution calls itself.
+pub fn os_name() -> Option<String> {
+    let text = std::fs::read_to_string("/etc/os-release").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(line.trim().trim_matches('"').to_owned())
+}
+
 /// This machine's name.
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -87,5 +135,14 @@ mod tests {
         assert_eq!(Stat::parse("", "", ""), None);
         assert!(Stat::read(std::process::id()).is_some());
         assert!(memory_total().is_some());
+        assert!(memory_used() < memory_total());
+    }
+
+    #[test]
+    fn the_load_is_three_numbers() {
+        assert_eq!(load_in("0.5 1 2.25 1/2 3\n"), Some([0.5, 1.0, 2.25]));
+        for odd in ["", "0.5 1", "a b c", "NaN 1 2"] {
+            assert_eq!(load_in(odd), None, "{odd}");
+        }
     }
 }

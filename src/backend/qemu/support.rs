@@ -20,7 +20,10 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Events
         | Operation::SendKey
         | Operation::Screenshot
-        | Operation::Logs => Support::Native,
+        | Operation::Logs
+        | Operation::Hosts
+        | Operation::Storage
+        | Operation::Networks => Support::Native,
         Operation::Restart => Support::Emulated(
             "by the guest agent; without one the guest is shut down and started".to_owned(),
         ),

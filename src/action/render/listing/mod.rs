@@ -1,5 +1,6 @@
 //! Which table each kind of answer becomes, and what `-o name` prints of it.
 
+mod around;
 mod devices;
 mod fleet;
 mod setup;
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 
 use super::table::{Cell, Column, Table};
 use crate::model::{Body, encode_segment};
+pub(crate) use around::{part_text, volumes};
 pub(crate) use fleet::address;
 pub(crate) use work::of_task;
 
@@ -26,6 +28,10 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         Body::Ports(rows) => devices::ports(rows),
         Body::Events(rows) => fleet::events(rows),
         Body::Metrics(rows) => fleet::metrics(rows),
+        Body::Hosts(rows) => around::hosts(rows),
+        Body::Pools(rows) => around::pools(rows),
+        Body::Networks(rows) => around::networks(rows),
+        Body::Images(rows) => around::images(rows),
         Body::Contexts(rows) => fleet::contexts(rows),
         Body::History(rows) => work::history(rows, now),
         Body::Tasks(rows) => work::tasks(rows, now),
@@ -38,6 +44,9 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         Body::Screenshots(rows) => setup::screenshots(rows),
         Body::Details(_)
         | Body::Log(_)
+        | Body::HostDetails(_)
+        | Body::PoolDetails(_)
+        | Body::NetworkDetails(_)
         | Body::Snapshots(_)
         | Body::Checks(_)
         | Body::Matrix(_)

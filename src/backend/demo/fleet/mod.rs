@@ -163,7 +163,6 @@ fn world(context: &Context, spec: ContextSpec, size: DemoSize, knobs: &Knobs) ->
         .hosts
         .iter()
         .map(|name| Host {
-            name: (*name).to_owned(),
             cpus: Some(if context.dialect == Dialect::Qemu {
                 8
             } else {
@@ -171,6 +170,7 @@ fn world(context: &Context, spec: ContextSpec, size: DemoSize, knobs: &Knobs) ->
             }),
             memory_bytes: Some(Bytes(256 << 30)),
             online: offline != Some(name),
+            ..Host::new(context.name, name)
         })
         .collect();
     World::new(

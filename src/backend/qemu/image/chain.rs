@@ -42,7 +42,7 @@ pub async fn chain(env: &Env, path: &Path, shared: bool) -> Result<Vec<Image>> {
 }
 
 /// Not `json:{…}`, `nbd://…` or another protocol of QEMU's.
-fn is_local(path: &Path) -> bool {
+pub(super) fn is_local(path: &Path) -> bool {
     let text = path.to_string_lossy();
     text.starts_with('/')
         || text

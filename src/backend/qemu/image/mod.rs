@@ -1,10 +1,12 @@
 //! Image files, by `qemu-img`: what they are, and what it means when it fails.
 
 mod chain;
+mod header;
 mod make;
 mod source;
 
 pub use chain::chain;
+pub use header::{Header, header};
 pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd};
 pub use source::{needed, source};
 

@@ -5,7 +5,7 @@ mod shared;
 
 pub use lost::lost;
 pub use shared::files;
-pub(super) use shared::real;
+pub(super) use shared::{names, real};
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

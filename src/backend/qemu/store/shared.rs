@@ -40,6 +40,14 @@ impl Store {
         }
     }
 
+    /// What stands in a definition, readable or not; what cannot be had is empty.
+    pub fn text(&self, name: &str) -> String {
+        let file = self.file(name).and_then(|file| {
+            fs::read(&file).map_err(|e| crate::link::files::fault("read", &file, e))
+        });
+        String::from_utf8_lossy(&file.unwrap_or_default()).into_owned()
+    }
+
     /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium. One
     /// that cannot be read needs it when it names it anywhere.
     pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
@@ -93,8 +101,7 @@ impl Store {
             let needs = if let Ok(vm) = self.alone(&other) {
                 needs(&vm, &wanted)
             } else {
-                let text = fs::read(self.file(&other)?).unwrap_or_default();
-                names(&String::from_utf8_lossy(&text), &wanted)
+                names(&self.text(&other), &wanted)
             };
             if needs {
                 users.push(other);
@@ -106,7 +113,7 @@ impl Store {
 }
 
 /// Whether a text names a file with its folder, however the rest of the path is written.
-fn names(text: &str, file: &Path) -> bool {
+pub(in super::super) fn names(text: &str, file: &Path) -> bool {
     let folder = file.parent().and_then(Path::file_name);
     let tail = folder
         .zip(file.file_name())
