@@ -45,6 +45,8 @@ pub enum Group {
     Life,
     /// Snapshots.
     Snapshots,
+    /// Copies outside of the backend.
+    Copies,
     /// Getting in.
     Reach,
     /// What stands around instances.
@@ -65,6 +67,7 @@ impl Group {
             Self::Power => "Power",
             Self::Life => "Create and delete",
             Self::Snapshots => "Snapshots",
+            Self::Copies => "Export, import and backups",
             Self::Reach => "Get in",
             Self::Around => "Hosts, storage, networks, images",
             Self::Work => "Tasks and history",

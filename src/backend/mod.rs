@@ -4,5 +4,6 @@
 
 pub mod contract;
 pub mod demo;
+pub mod portable;
 pub mod qemu;
 pub mod registry;

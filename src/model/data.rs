@@ -9,7 +9,9 @@ use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
 use super::instance::{Instance, Port};
-use super::nouns::{Image, LogSource, LogText, Network, Screenshot, StorageDetail, StoragePool};
+use super::nouns::{
+    Backup, Image, LogSource, LogText, Network, Screenshot, StorageDetail, StoragePool,
+};
 use super::operation::Operation;
 use super::plan::Plan;
 use super::support::{Check, Support};
@@ -84,6 +86,8 @@ pub enum Body {
     NetworkDetails(Vec<Network>),
     /// `image list`, `image search`.
     Images(Vec<Image>),
+    /// `backup list`.
+    Backups(Vec<Backup>),
     /// `events`.
     Events(Vec<Event>),
     /// `metrics`.

@@ -18,6 +18,7 @@ mod nearest;
 mod nouns;
 mod operation;
 mod plan;
+mod portable;
 mod prompt;
 mod selector;
 mod support;
@@ -46,11 +47,14 @@ pub use instance::{Address, Instance, InstanceKind, Port, State, Usage};
 pub use kind::Kind;
 pub use nearest::nearest;
 pub use nouns::{
-    Image, LogLine, LogSource, LogText, NativeText, Network, Picture, Screenshot, StorageDetail,
-    StoragePool, Volume,
+    Backup, Image, LogLine, LogSource, LogText, NativeText, Network, Picture, Screenshot,
+    StorageDetail, StoragePool, Volume,
 };
 pub use operation::{Family, Operation};
 pub use plan::{Consent, Gate, LeftOut, Outcome, Plan, Refusal, Step, TargetPlan};
+pub use portable::{
+    DiskRole, FirmwareKind, Hardware, Origin, PORTABLE, Portable, PortableDisk, PortableNic,
+};
 pub use prompt::{Prompt, PromptKind};
 pub use selector::Selector;
 pub use support::{Check, CheckStatus, Support};

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bytes::Bytes;
-use super::detail::NativeFormat;
+use super::detail::{Consistency, NativeFormat};
 use super::id::InstanceId;
 
 /// Where disks are kept.
@@ -104,6 +104,27 @@ pub struct Image {
     pub pulled_at: Option<Timestamp>,
     /// Instances that need it to stay; `None`: not asked.
     pub used_by: Option<Vec<InstanceId>>,
+}
+
+/// A copy of an instance that was kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Backup {
+    /// The instance, as it was called then.
+    pub instance: InstanceId,
+    /// Its name: `INSTANCE@NAME` names it everywhere.
+    pub name: String,
+    /// When its disks were as they are in it.
+    pub taken_at: Option<Timestamp>,
+    /// What its disks hold of a guest that ran.
+    pub consistency: Option<Consistency>,
+    /// Disks in it.
+    pub disks: Option<u64>,
+    /// Space it takes.
+    pub size_bytes: Option<Bytes>,
+    /// Where it is.
+    pub place: String,
+    /// Why it cannot be restored, where it cannot.
+    pub broken: Option<String>,
 }
 
 /// A log that can be read.

@@ -321,7 +321,7 @@ fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
 }
 
 /// A path as the backend must have it: absolute, `~` filled in.
-fn absolute(engine: &Engine, path: &str) -> String {
+pub(super) fn absolute(engine: &Engine, path: &str) -> String {
     let expanded = match path.strip_prefix("~/") {
         Some(rest) => engine.env().home.join(rest),
         None => std::path::PathBuf::from(path),

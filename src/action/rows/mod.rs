@@ -8,6 +8,7 @@ mod delete;
 mod dial;
 mod doctor;
 mod events;
+mod export;
 mod front;
 mod host;
 mod info;
@@ -53,6 +54,7 @@ pub fn rows() -> &'static [&'static Row] {
             protect::ROWS,
             snapshot::ROWS,
             ports::ROWS,
+            export::ROWS,
             dial::ROWS,
             screenshot::ROWS,
             keys::ROWS,

@@ -1,12 +1,12 @@
 //! What a backend can do beyond looking: one accessor per family, absent unless it says otherwise.
 
 use super::{
-    AutostartRequest, BackupRequest, Changes, CloneRequest, CreateRequest, DiskMoveRequest,
-    DiskRequest, EditNative, Events, ExportRequest, FilesRequest, HibernateRequest, Hosts,
-    ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics, Networks, NicRequest,
-    NoteRequest, PauseRequest, PowerRequest, PublishRequest, RemoveRequest, RenameRequest,
-    ResizeRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
-    TemplateRequest, UnlockRequest,
+    AutostartRequest, BackupRequest, Backups, Changes, CloneRequest, CreateRequest,
+    DiskMoveRequest, DiskRequest, EditNative, Events, ExportRequest, FilesRequest,
+    HibernateRequest, Hosts, ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics,
+    Networks, NicRequest, NoteRequest, PauseRequest, PortableSource, PowerRequest, PublishRequest,
+    RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest,
+    SnapshotRequest, Storage, TagsRequest, TemplateRequest, UnlockRequest,
 };
 use crate::model::Family;
 
@@ -114,6 +114,16 @@ pub trait Families: Send + Sync {
 
     /// Dated copies.
     fn backup(&self) -> Option<&dyn Changes<BackupRequest>> {
+        None
+    }
+
+    /// The dated copies that are there.
+    fn backups(&self) -> Option<&dyn Backups> {
+        None
+    }
+
+    /// Instances as data for any backend.
+    fn portable(&self) -> Option<&dyn PortableSource> {
         None
     }
 

@@ -40,7 +40,10 @@ pub use reads::{
 };
 pub use request::Request;
 pub use snapshots::SnapshotRequest;
-pub use transfer::{BackupRequest, ExportRequest, FilesRequest, ImageRequest, ImportRequest};
+pub use transfer::{
+    BackupRequest, Backups, DiskBytes, DiskStream, ExportRequest, FilesRequest, ImageRequest,
+    ImportRequest, PortableSource,
+};
 
 use crate::model::{
     Check, ContextSpec, Detail, Dirs, Error, Event, Facts, Field, Instance, InstanceId, Inventory,

@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::model::Bytes;
+use async_trait::async_trait;
+use tokio::io::AsyncRead;
+
+use super::cx::{ReadCx, TaskCx};
+use crate::model::{Backup, Bytes, Instance, Portable, Result};
 
 /// Request of the export family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,14 +52,68 @@ pub enum BackupRequest {
     Restore {
         /// Which.
         backup: String,
-        /// As this new instance instead of over the old one.
+        /// Where backups are kept: folder or storage; `None` is the backend's default.
+        from: Option<String>,
+        /// As this new instance instead of over the old one. The instance given to `prepare` is
+        /// then a stub with the wanted ID.
         name: Option<String>,
+        /// Of this instance; only where `name` makes another one.
+        of: Option<String>,
+        /// Start it once it is restored.
+        start: bool,
     },
     /// Delete one.
     Delete {
         /// Which.
         backup: String,
+        /// Where backups are kept: folder or storage; `None` is the backend's default.
+        from: Option<String>,
     },
+}
+
+/// Backups that are there.
+#[async_trait]
+pub trait Backups: Send + Sync {
+    /// Those of one instance, or all; oldest first. A damaged one is listed as broken. With
+    /// `verify` every checksum is computed anew.
+    async fn backups(
+        &self,
+        cx: &ReadCx,
+        on: Option<&Instance>,
+        from: Option<&str>,
+        verify: bool,
+    ) -> Result<Vec<Backup>>;
+}
+
+/// Instances as data that any backend can take in: what a move between kinds reads from.
+#[async_trait]
+pub trait PortableSource: Send + Sync {
+    /// Describes an instance at one moment: the present, or a snapshot. The disks stay as
+    /// described until what is returned is dropped.
+    async fn portable(
+        &self,
+        cx: &TaskCx,
+        on: &Instance,
+        snapshot: Option<&str>,
+    ) -> Result<Box<dyn DiskBytes>>;
+}
+
+/// The disks of one described instance.
+#[async_trait]
+pub trait DiskBytes: Send + Sync {
+    /// What they are disks of.
+    fn portable(&self) -> &Portable;
+
+    /// Opens a disk by its name in [`Portable::disks`].
+    async fn open(&self, cx: &TaskCx, disk: &str) -> Result<DiskStream>;
+}
+
+/// The bytes of a disk in the order the guest sees them, holes as zeros.
+pub struct DiskStream {
+    /// How many there are.
+    pub size: Bytes,
+    /// Where they come from.
+    pub bytes: Box<dyn AsyncRead + Send + Unpin>,
 }
 
 /// Requests of the files family. Paths inside the guest are absolute.

@@ -21,13 +21,14 @@ use super::publish::Publish;
 use super::routes::Forwards;
 use super::screenshot::Screen;
 use super::storage::Folders;
+use super::transfer::export::Export;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
-    AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events, Families,
-    Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx,
-    RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
-    TaskCx, TemplateRequest,
+    AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events,
+    ExportRequest, Families, Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest,
+    PowerRequest, ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest,
+    Storage, TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -82,6 +83,7 @@ pub struct Qemu {
     pause: Pause,
     create: Create,
     remove: Remove,
+    export: Export,
     snapshots: Snapshots,
     publish: Publish,
     routes: Forwards,
@@ -105,6 +107,7 @@ impl Qemu {
             pause: Pause(Arc::clone(&ctx)),
             create: Create(Arc::clone(&ctx)),
             remove: Remove(Arc::clone(&ctx)),
+            export: Export(Arc::clone(&ctx)),
             snapshots: Snapshots(Arc::clone(&ctx)),
             publish: Publish(Arc::clone(&ctx)),
             routes: Forwards(Arc::clone(&ctx)),
@@ -249,6 +252,10 @@ impl Families for Qemu {
 
     fn publish(&self) -> Option<&dyn Changes<PublishRequest>> {
         Some(&self.publish)
+    }
+
+    fn export(&self) -> Option<&dyn Changes<ExportRequest>> {
+        Some(&self.export)
     }
 
     fn routes(&self) -> Option<&dyn Routes> {

@@ -44,6 +44,7 @@ pub mod storage;
 pub mod store;
 mod support;
 pub mod tpm;
+pub mod transfer;
 mod watch;
 
 pub use backend::{INFO, Qemu};

@@ -28,6 +28,15 @@ pub enum Change {
         /// Files in its folder that stay.
         keep: Vec<PathBuf>,
     },
+    /// A VM is made from files. Everything is below its folder.
+    Import,
+    /// A VM is written out.
+    Export {
+        /// What is half-written.
+        partial: PathBuf,
+        /// From the running QEMU, which keeps what the disks were.
+        live: bool,
+    },
     /// A snapshot is taken.
     SnapshotCreate {
         /// Its name.
@@ -71,6 +80,8 @@ impl Change {
         match self {
             Self::Create => "create".to_owned(),
             Self::Delete { .. } => "delete".to_owned(),
+            Self::Import => "import".to_owned(),
+            Self::Export { .. } => "export".to_owned(),
             Self::SnapshotCreate { tag, .. } => format!("snapshot create {}", shown(tag)),
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),

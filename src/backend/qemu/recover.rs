@@ -11,7 +11,7 @@ use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::Records;
 use super::snapshots::run as snapshot_run;
 use super::store::DEFINITION;
-use super::{locks, process, publish, remove};
+use super::{locks, process, publish, remove, transfer};
 use crate::link::files::fault;
 use crate::model::{Error, ErrorKind, Outcome, Result, encode_segment, shown};
 
@@ -41,7 +41,11 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
         }
     }
     match &op.change {
-        Change::Create => create(&dir, name),
+        Change::Create | Change::Import => create(&dir, name),
+        Change::Export { partial, live } => {
+            transfer::undo(ctx, name, partial, *live, false).await?;
+            dropped(&dir, name, "the unfinished export is removed")
+        }
         Change::Delete { files, keep } => {
             if op.phase == Phase::Begun {
                 return dropped(&dir, name, "nothing was deleted yet");

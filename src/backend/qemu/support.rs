@@ -16,6 +16,7 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Tag
         | Operation::Note
         | Operation::Template
+        | Operation::Export
         | Operation::Metrics
         | Operation::Events
         | Operation::SendKey

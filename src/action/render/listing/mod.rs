@@ -1,6 +1,7 @@
 //! Which table each kind of answer becomes, and what `-o name` prints of it.
 
 mod around;
+mod backups;
 mod devices;
 mod fleet;
 mod setup;
@@ -26,6 +27,7 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         Body::Instances(rows) => fleet::instances(rows, now),
         Body::Nics(rows) => devices::nics(rows),
         Body::Ports(rows) => devices::ports(rows),
+        Body::Backups(rows) => backups::backups(rows, now),
         Body::Events(rows) => fleet::events(rows),
         Body::Metrics(rows) => fleet::metrics(rows),
         Body::Hosts(rows) => around::hosts(rows),

@@ -12,6 +12,7 @@ use super::definition::{
     Definition, DiskDef, FORMAT, FirmwareDef, FirmwareKind, MediumDef, folder_name,
 };
 use super::firmware::{self, Firmware};
+use super::image::stamp;
 use super::image::{self, absolute};
 use super::machine::Offer;
 use super::seed::Seed;
@@ -19,7 +20,7 @@ use super::store::{DEFINITION, Store, is_there};
 use super::{op, recover, remove, tpm};
 use crate::backend::contract::{CreateRequest, Env, Firmware as Wanted, Prepared};
 use crate::model::{Bytes, Error, InstanceId, Refusal, Result, Step};
-use source::{BLANK, Source, source, stamp};
+use source::{BLANK, Source, source};
 
 /// What the machine decides: pinned into the definition when the VM is made.
 #[derive(Clone, Debug, PartialEq, Eq)]

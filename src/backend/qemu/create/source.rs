@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::image::{self, absolute};
+use super::super::image::{self, absolute, stamp};
 use super::super::store::Store;
 use super::shape;
 use crate::backend::contract::{CreateRequest, DiskSource, Env};
-use crate::link::files::fault;
 use crate::model::{Bytes, Error, Result};
 
 /// Size of a blank disk where none was asked for. Sparse: it takes what is written.
@@ -113,17 +112,4 @@ fn writable_by(store: &Store, base: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Size and time of a file: another content has another stamp.
-pub(super) fn stamp(path: &Path) -> Result<String> {
-    use std::os::unix::fs::MetadataExt as _;
-    let meta = std::fs::metadata(path).map_err(|e| fault("read", path, e))?;
-    Ok(format!(
-        "{}-{}-{}.{}",
-        meta.ino(),
-        meta.len(),
-        meta.mtime(),
-        meta.mtime_nsec()
-    ))
 }

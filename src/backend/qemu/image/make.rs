@@ -54,6 +54,22 @@ pub async fn make(
     cmd: &Cmd,
     to: &Path,
     cancel: &CancellationToken,
+    progress: impl FnMut(u64) + Send,
+) -> Result<()> {
+    write(cmd, to, cancel, progress).await?;
+    fs::File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(|e| fault("write", to, e))
+}
+
+/// [`make`], but a power cut may lose what it wrote.
+///
+/// # Errors
+/// As [`make`].
+pub async fn write(
+    cmd: &Cmd,
+    to: &Path,
+    cancel: &CancellationToken,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<()> {
     let mut last = 0;
@@ -69,9 +85,7 @@ pub async fn make(
     if !output.status.success() {
         return Err(complaint(to, &output));
     }
-    fs::File::open(to)
-        .and_then(|file| file.sync_all())
-        .map_err(|e| fault("write", to, e))
+    Ok(())
 }
 
 /// `    (12.34/100%)`

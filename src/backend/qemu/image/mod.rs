@@ -7,8 +7,8 @@ mod source;
 
 pub use chain::chain;
 pub use header::{Header, header};
-pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd};
-pub use source::{needed, source};
+pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd, write};
+pub use source::{CHECK, needed, source};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -234,6 +234,19 @@ pub(super) fn complaint(path: &Path, output: &Output) -> Error {
     }
     Error::backend(format!("{file}: {said}"))
         .remedy(format!("Look at it: qemu-img info {}", quoted(path)))
+}
+
+/// Size and time of a file: another content has another stamp.
+pub fn stamp(path: &Path) -> Result<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = std::fs::metadata(path).map_err(|e| fault("read", path, e))?;
+    Ok(format!(
+        "{}-{}-{}.{}",
+        meta.ino(),
+        meta.len(),
+        meta.mtime(),
+        meta.mtime_nsec()
+    ))
 }
 
 /// A path from the command line as an absolute one: QEMU changes its folder, and a name such as

@@ -14,7 +14,7 @@ use crate::link::files::fault;
 use crate::model::{Bytes, Error, Result};
 
 /// A check reads all tables of an image: 1 TiB has 128 MiB of them.
-const CHECK: Duration = Duration::from_secs(120);
+pub const CHECK: Duration = Duration::from_secs(120);
 
 /// Describes an image that is to be the source of a disk, and makes sure that it can be one.
 ///

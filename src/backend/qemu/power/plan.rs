@@ -73,7 +73,8 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
 fn unready(ctx: &Ctx, vm: &Definition) -> Result<Option<Error>> {
     let dir = ctx.store.dir(&vm.name)?;
     match op::read(&dir.join(op::FILE)) {
-        Ok(Some(op)) if !op.is_alive() => {
+        // What an export left is none of the disks.
+        Ok(Some(op)) if !op.is_alive() && !matches!(op.change, op::Change::Export { .. }) => {
             return Ok(Some(
                 Error::refused(format!(
                     "\"{}\" was interrupted and left things half-done",

@@ -1,0 +1,481 @@
+//! The export family.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::super::change::Seen;
+use super::super::ctx::Ctx;
+use super::super::definition::Definition;
+use super::super::image::{self, quoted};
+use super::super::op::{self, Change, Journal, Phase};
+use super::super::snapshots::record::Records;
+use super::super::store::Store;
+use super::super::{events, locks, process, store};
+use super::convert::{self, Access};
+use super::form::Form;
+use super::pieces::{self, Piece};
+use super::target::{self, Progress};
+use super::{leave, live, pack};
+use crate::backend::contract::{Changes, ExportRequest, Prepared, ReadCx, TaskCx};
+use crate::link::files::{fault, make_dir};
+use crate::model::{
+    Bytes, Consistency, DiskRole, Error, EventLevel, Instance, InstanceId, Outcome, Portable,
+    Refusal, Result, Step, shown,
+};
+
+/// The export family.
+#[derive(Clone, Debug)]
+pub struct Export(pub Arc<Ctx>);
+
+/// What `prepare` decided.
+#[derive(Clone, Debug)]
+pub struct Exporting {
+    /// The VM.
+    pub id: InstanceId,
+    /// What it becomes.
+    pub form: Form,
+    /// Where.
+    pub to: PathBuf,
+    /// Replaces what is there.
+    pub overwrite: bool,
+    /// How its images are read.
+    pub access: Access,
+    /// Those that are written out.
+    pub pieces: Vec<Piece>,
+    /// What its disks hold of a guest that ran.
+    pub consistency: Consistency,
+    /// What is read, for an export that goes on.
+    pub source: String,
+}
+
+impl Exporting {
+    /// The snapshot it is from.
+    fn snapshot(&self) -> Option<&str> {
+        match &self.access {
+            Access::Snapshot(tag) => Some(tag),
+            _ => None,
+        }
+    }
+
+    fn is_live(&self) -> bool {
+        matches!(self.access, Access::Live(_))
+    }
+
+    fn total(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.size.0).sum()
+    }
+}
+
+#[async_trait]
+impl Changes<ExportRequest> for Export {
+    async fn prepare(
+        &self,
+        cx: &ReadCx,
+        on: &Instance,
+        request: ExportRequest,
+    ) -> Result<Prepared> {
+        let seen = match Seen::for_plan(&self.0, cx, &on.id).await {
+            Ok(seen) => seen,
+            Err(refused) => return Ok(refused),
+        };
+        let to = image::absolute(&request.to);
+        let form = match Form::of(&to, request.format.as_deref()) {
+            Ok(form) => form,
+            Err(e) => return Ok(Prepared::failed(seen.token(), &e)),
+        };
+        let lost = match target::fault_of(&to, form, request.overwrite) {
+            Ok(lost) => lost,
+            Err(e) => return Ok(Prepared::failed(seen.token(), &e)),
+        };
+        plan(&self.0, &seen, form, to, request.snapshot.as_deref(), lost).await
+    }
+
+    async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
+        let exporting: Exporting = prepared.take()?;
+        let (portable, size) = run(&self.0, cx, &exporting, &prepared.token).await?;
+        let mut outcome = Outcome::changed(format!(
+            "{} is written to {} ({size})",
+            exporting.id,
+            shown(&exporting.to.to_string_lossy())
+        ));
+        outcome.consistency = Some(portable.consistency);
+        Ok(outcome)
+    }
+}
+
+/// Says what writing a VM out would do. `lost` is what it replaces.
+///
+/// # Errors
+/// Never for what forbids it: that is refused.
+pub async fn plan(
+    ctx: &Ctx,
+    seen: &Seen,
+    form: Form,
+    to: PathBuf,
+    snapshot: Option<&str>,
+    lost: Option<String>,
+) -> Result<Prepared> {
+    let (id, token) = (&seen.id, seen.token());
+    if let Some(refused) = seen.unclear(&token) {
+        return Ok(refused);
+    }
+    match look(ctx, seen, form, &to, snapshot).await {
+        Ok((mut exporting, mut steps, notes)) => {
+            exporting.overwrite = lost.is_some();
+            let partial = target::partial(&to);
+            if partial.exists() && !is_ours(ctx, &seen.vm, &partial) {
+                return Ok(Prepared::refused(
+                    token,
+                    format!("{} is in the way", shown(&partial.to_string_lossy())),
+                    Some("Move it away, or name another place.".to_owned()),
+                ));
+            }
+            steps.push(
+                Step::new(
+                    format!("Move it to its place: {}", exporting.form.title()),
+                    format!("mv {} {}", quoted(&partial), quoted(&to)),
+                )
+                .undo(format!("rm -r {}", quoted(&to))),
+            );
+            let mut prepared = Prepared::new(token, steps);
+            prepared.losses.extend(lost);
+            prepared.notes = notes;
+            if exporting.consistency == Consistency::Crash {
+                prepared.notes.push(format!(
+                    "{id} runs: its disks are taken at one moment, as after a power cut"
+                ));
+            }
+            Ok(prepared.with(exporting))
+        }
+        Err(error) => {
+            let mut prepared = Prepared::new(token, Vec::new());
+            prepared.refusals.push(Refusal::from(&error));
+            Ok(prepared)
+        }
+    }
+}
+
+async fn look(
+    ctx: &Ctx,
+    seen: &Seen,
+    form: Form,
+    to: &Path,
+    snapshot: Option<&str>,
+) -> Result<(Exporting, Vec<Step>, Vec<String>)> {
+    let vm = &seen.vm;
+    let tool = image::tool(&ctx.env)?;
+    if let Some(error) = store::lost(vm) {
+        return Err(error);
+    }
+    let mut pieces = pieces::pieces(vm);
+    if form != Form::Folder {
+        pieces.retain(|piece| piece.role == DiskRole::Disk);
+    }
+    if pieces.iter().all(|piece| piece.role != DiskRole::Disk) {
+        return Err(Error::unsupported(format!("{} has no disk", seen.id)));
+    }
+    if form.is_single() && pieces.len() > 1 {
+        return Err(Error::refused(format!(
+            "{} has {} disks, and {} holds one",
+            seen.id,
+            pieces.len(),
+            form.title()
+        ))
+        .remedy("Name a folder, or a file that ends in .ova"));
+    }
+    let (access, consistency) = access(ctx, seen, &pieces, snapshot).await?;
+    let mut needs = 0u64;
+    for piece in &pieces {
+        needs = needs.saturating_add(access.measure(&ctx.env, piece).await?.0);
+    }
+    if matches!(form, Form::Ova | Form::Gz) {
+        // The plain one and the packed one, for a while.
+        needs = needs.saturating_mul(2);
+    }
+    image::room(to.parent().unwrap_or(to), Bytes(needs))?;
+    for piece in &mut pieces {
+        if piece.size.0 == 0 {
+            piece.size = image::info(&ctx.env, &piece.path, true).await?.size;
+        }
+    }
+    let mut source = format!("{} {access:?}", Store::hash(vm));
+    if access == Access::Files {
+        for piece in &pieces {
+            source.push(' ');
+            source.push_str(&image::stamp(&piece.path)?);
+        }
+    }
+    let exporting = Exporting {
+        id: seen.id.clone(),
+        form,
+        to: to.to_owned(),
+        overwrite: false,
+        access,
+        pieces,
+        consistency,
+        source,
+    };
+    let mut steps = Vec::new();
+    if exporting.is_live() {
+        let wanted = live::steps(&exporting.pieces);
+        steps.extend(
+            wanted
+                .into_iter()
+                .map(|(title, native)| Step::new(title, native)),
+        );
+    }
+    let partial = target::partial(to);
+    for piece in &exporting.pieces {
+        let (format, file) = pack::written(form, &partial, piece);
+        let cmd = exporting.access.convert(&tool, piece, format, &file);
+        steps.push(Step::new(
+            format!("Write {} ({})", shown(&piece.name), piece.size),
+            cmd.shown(),
+        ));
+    }
+    if exporting.is_live() {
+        steps.push(Step::new("Let the disks go", live::UNDO));
+    }
+    steps.extend(pack::step(form, to));
+    let mut notes = Vec::new();
+    let mut lacks = pieces::not_carried(vm);
+    if form != Form::Folder {
+        lacks.extend(pieces::not_in_one_file(vm, form == Form::Ova));
+    }
+    if !lacks.is_empty() {
+        notes.push(format!("not in it: {}", lacks.join(", ")));
+    }
+    Ok((exporting, steps, notes))
+}
+
+/// How the images can be read now, and what they hold then.
+async fn access(
+    ctx: &Ctx,
+    seen: &Seen,
+    pieces: &[Piece],
+    snapshot: Option<&str>,
+) -> Result<(Access, Consistency)> {
+    let Some(tag) = snapshot else {
+        if !seen.live.is_active() {
+            return Ok((Access::Files, Consistency::Offline));
+        }
+        let socket = live::socket(ctx, &seen.vm)?;
+        return Ok((Access::Live(socket), Consistency::Crash));
+    };
+    let mut memory = false;
+    for piece in pieces.iter().filter(|piece| !piece.readonly) {
+        let inside = image::info(&ctx.env, &piece.path, true).await?;
+        let found = inside.snapshots.iter().find(|s| s.tag == tag);
+        let Some(found) = found else {
+            return Err(Error::not_found(format!(
+                "{} has no snapshot {} in {}",
+                seen.id,
+                shown(tag),
+                shown(&piece.name)
+            ))
+            .remedy(format!("List them: corral snapshot list {}", seen.id)));
+        };
+        memory |= found.vm_state > 0;
+    }
+    let records = Records::load(&ctx.store.dir(&seen.vm.name)?).unwrap_or_default();
+    let noted = records.get(tag).and_then(|record| record.consistency);
+    // Of what was saved with RAM only the disks are written out.
+    let consistency = match noted.filter(|c| *c != Consistency::Memory) {
+        _ if memory => Consistency::Crash,
+        Some(noted) => noted,
+        None => Consistency::Crash,
+    };
+    Ok((Access::Snapshot(tag.to_owned()), consistency))
+}
+
+/// Left by an export of this VM: by its note in a folder, by the VM's record for a file.
+fn is_ours(ctx: &Ctx, vm: &Definition, partial: &Path) -> bool {
+    if partial.is_dir() {
+        return target::progress(partial).is_some();
+    }
+    let Ok(dir) = ctx.store.dir(&vm.name) else {
+        return false;
+    };
+    matches!(op::read(&dir.join(op::FILE)), Ok(Some(op)) if
+        matches!(&op.change, Change::Export { partial: known, .. } if known == partial))
+}
+
+/// Writes a VM out. Where anything fails, or the user cancels, nothing of it stays.
+///
+/// # Errors
+/// `Conflict` when the VM is not as it was when the plan was made.
+pub async fn run(
+    ctx: &Ctx,
+    cx: &TaskCx,
+    exporting: &Exporting,
+    token: &str,
+) -> Result<(Portable, Bytes)> {
+    let vm = super::super::inventory::load(ctx, &exporting.id)?;
+    let dir = ctx.store.dir(&vm.name)?;
+    let lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
+    let seen = Seen::now(ctx, &exporting.id, process::MONITOR).await?;
+    seen.still(token)?;
+    cx.checkpoint()?;
+    let partial = target::partial(&exporting.to);
+    resume(ctx, &vm, exporting, &partial).await?;
+    target::fault_of(&exporting.to, exporting.form, exporting.overwrite)?;
+    let change = Change::Export {
+        partial: partial.clone(),
+        live: exporting.is_live(),
+    };
+    let mut journal = Journal::begin(&dir, change)?;
+    journal.phase(Phase::Working)?;
+    let written = write(ctx, cx, exporting, &vm, &partial, lock).await;
+    let ended = if exporting.is_live() {
+        live::end(ctx, &vm).await
+    } else {
+        Ok(())
+    };
+    let result = match written {
+        Ok(portable) => ended.and_then(|()| {
+            let size = target::size(&partial);
+            target::publish(&partial, &exporting.to, exporting.overwrite)?;
+            Ok((portable, size))
+        }),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(done) => {
+            journal.finish()?;
+            let place = shown(&exporting.to.to_string_lossy()).into_owned();
+            events::say(
+                ctx,
+                &vm,
+                EventLevel::Info,
+                "EXPORTED",
+                format!("written to {place}"),
+            );
+            Ok(done)
+        }
+        Err(error) => {
+            // What cannot be taken back now is doctor's.
+            leave::undo(ctx, &vm.name, &partial, exporting.is_live(), false).await?;
+            journal.finish()?;
+            Err(unwritten(error))
+        }
+    }
+}
+
+fn unwritten(mut error: Error) -> Error {
+    if !error.message.contains("Nothing was") {
+        error.message = format!(
+            "{}. Nothing was written",
+            error.message.trim_end_matches('.')
+        );
+    }
+    error
+}
+
+/// Ends what a killed export left. What it had written of the same disks is kept.
+async fn resume(ctx: &Ctx, vm: &Definition, exporting: &Exporting, partial: &Path) -> Result<()> {
+    let file = ctx.store.dir(&vm.name)?.join(op::FILE);
+    if let Some(op) = op::read(&file)?
+        && !op.is_alive()
+        && let Change::Export { partial: old, live } = &op.change
+    {
+        leave::undo(ctx, &vm.name, old, *live, old == partial).await?;
+        op::remove(&file)?;
+    }
+    match target::progress(partial) {
+        Some(progress) if progress.source != exporting.source || exporting.is_live() => {
+            target::remove(partial)
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn write(
+    ctx: &Ctx,
+    cx: &TaskCx,
+    exporting: &Exporting,
+    vm: &Definition,
+    partial: &Path,
+    lock: locks::Lock,
+) -> Result<Portable> {
+    let mut portable = pieces::portable(ctx, vm, exporting.consistency, exporting.snapshot());
+    let mut lock = Some(lock);
+    if exporting.is_live() {
+        cx.step("Keep the disks as they are");
+        live::begin(ctx, vm, &exporting.pieces).await?;
+        portable.taken_at = jiff::Timestamp::now();
+    }
+    if exporting.access != Access::Files {
+        // Nothing that it keeps away would change what is read, and a guest must be stoppable.
+        lock.take();
+    }
+    if exporting.form == Form::Folder {
+        folder(ctx, cx, exporting, partial, &mut portable).await?;
+    } else {
+        pack::write(ctx, cx, exporting, partial, &portable).await?;
+    }
+    if exporting.is_live() {
+        live::holds(ctx, vm, &exporting.pieces).await?;
+    }
+    drop(lock);
+    Ok(portable)
+}
+
+async fn folder(
+    ctx: &Ctx,
+    cx: &TaskCx,
+    exporting: &Exporting,
+    partial: &Path,
+    portable: &mut Portable,
+) -> Result<()> {
+    let tool = image::tool(&ctx.env)?;
+    let mut progress = target::progress(partial).unwrap_or_else(|| Progress {
+        source: exporting.source.clone(),
+        done: Vec::new(),
+    });
+    make_dir(partial)?;
+    target::note(partial, &progress)?;
+    let total = exporting.total();
+    let mut before = 0;
+    for piece in &exporting.pieces {
+        cx.checkpoint()?;
+        let name = shown(&piece.name).into_owned();
+        let file = partial.join(piece.file());
+        let known = progress.done.iter().find(|disk| disk.name == piece.name);
+        let known = match known {
+            Some(known) if file.is_file() => {
+                cx.step(format!("Check {name}, which is there already"));
+                let (sum, length) = convert::checksum(cx, &file).await?;
+                (sum == known.sha256 && length == known.file_bytes).then(|| known.clone())
+            }
+            _ => None,
+        };
+        let disk = if let Some(known) = known {
+            known
+        } else {
+            target::remove(&file)?;
+            cx.step(format!("Write {name}"));
+            let cmd = exporting.access.convert(&tool, piece, "qcow2", &file);
+            convert::write(cx, &cmd, &file, before, piece.size, total).await?;
+            let (sum, length) = convert::seal(cx, &file).await?;
+            let size = image::info(&ctx.env, &file, false).await?.size;
+            let mut disk = pieces::disk(piece, size);
+            disk.sha256 = sum;
+            disk.file_bytes = length;
+            progress.done.retain(|old| old.name != disk.name);
+            progress.done.push(disk.clone());
+            target::note(partial, &progress)?;
+            disk
+        };
+        portable.disks.push(disk);
+        before += piece.size.0;
+        cx.progress(before, total);
+    }
+    crate::backend::portable::folder::write(partial, portable)?;
+    target::whole(partial)?;
+    fs::File::open(partial)
+        .and_then(|dir| dir.sync_all())
+        .map_err(|e| fault("write", partial, e))
+}
