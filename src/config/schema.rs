@@ -143,6 +143,24 @@ pub(super) const KEYS: &[Key] = &[
         Some("CORRAL_KEYMAP"),
         None,
     ),
+    key(
+        "ui.title",
+        Shape::Plain(FieldKind::Flag),
+        Some("CORRAL_TITLE"),
+        None,
+    ),
+    key(
+        "ui.progress",
+        Shape::Plain(FieldKind::Flag),
+        Some("CORRAL_PROGRESS"),
+        None,
+    ),
+    key(
+        "ui.notify",
+        Shape::Plain(FieldKind::Choice(&["bell", "desktop", "off"])),
+        Some("CORRAL_NOTIFY"),
+        None,
+    ),
     key("ui.columns", Shape::WordsByWidth(COLUMNS), None, None),
     key("ui.sort", Shape::WordByWidth(SORTS), None, None),
     key(

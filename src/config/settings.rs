@@ -38,6 +38,12 @@ pub struct UiSettings {
     pub mouse: Option<bool>,
     /// A keymap's name.
     pub keymap: Option<String>,
+    /// The terminal's title says what runs.
+    pub title: Option<bool>,
+    /// A progress for terminals that show one (OSC 9;4).
+    pub progress: Option<bool>,
+    /// How the end of a long task is told: `bell`, `desktop`, `off`.
+    pub notify: Option<String>,
     /// Columns by smallest width.
     pub columns: BTreeMap<u16, Vec<String>>,
     /// Sort column by smallest width; a leading `-` turns it round.
@@ -122,6 +128,9 @@ struct RawUi {
     icons: Option<String>,
     mouse: Option<bool>,
     keymap: Option<String>,
+    title: Option<bool>,
+    progress: Option<bool>,
+    notify: Option<String>,
     #[serde(default)]
     columns: BTreeMap<String, Vec<String>>,
     #[serde(default)]
@@ -165,6 +174,9 @@ impl From<Raw> for Settings {
                 icons: raw.ui.icons.unwrap_or(default.ui.icons),
                 mouse: raw.ui.mouse,
                 keymap: raw.ui.keymap,
+                title: raw.ui.title,
+                progress: raw.ui.progress,
+                notify: raw.ui.notify,
                 columns: widths(raw.ui.columns),
                 sort: widths(raw.ui.sort),
             },

@@ -14,6 +14,7 @@ use super::input::Key;
 use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
+use super::presence::{Manners, Presence};
 use super::question::Question;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::UiState;
@@ -376,6 +377,8 @@ pub struct Setup {
     pub kept: UiState,
     /// A simulated fleet.
     pub demo: bool,
+    /// What the terminal is told besides the screen.
+    pub manners: Manners,
 }
 
 /// Everything that is shown.
@@ -445,6 +448,8 @@ pub struct App {
     pub mouse: bool,
     /// Instances whose load was asked to be measured.
     pub watched: Vec<InstanceId>,
+    /// What the terminal was last told besides the screen.
+    pub presence: Presence,
     /// Leaving; nothing more is done.
     pub leaving: bool,
 }
@@ -501,6 +506,7 @@ impl App {
             entered: Vec::new(),
             interrupt: None,
             watched: Vec::new(),
+            presence: Presence::default(),
             leaving: false,
             setup,
         }

@@ -21,6 +21,7 @@ pub mod listing;
 pub mod look;
 pub mod msg;
 pub mod palette;
+pub mod presence;
 pub mod question;
 pub mod remember;
 mod run;
@@ -41,6 +42,7 @@ use app::{App, Setup};
 use input::{Input, Key};
 use look::Look;
 use msg::{At, Msg};
+use presence::Manners;
 use theme::Depth;
 
 pub use run::Ended;
@@ -173,6 +175,7 @@ pub fn setup(
             .or(kept.sort.as_deref().filter(|sort| columns::sorts(sort)))
             .map(str::to_owned),
         mouse: ui.mouse.or(kept.mouse).unwrap_or(false),
+        manners: Manners::choose(ui.title, ui.progress, ui.notify.as_deref(), &options.vars),
         kept,
         demo: options.demo,
     }

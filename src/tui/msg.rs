@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::app::Beside;
 use super::input::Input;
 use super::look::Look;
+use super::presence::{Manners, Notify, Presence};
 use super::question::Given;
 use crate::action::RunOptions;
 use crate::action::ui_state::UiState;
@@ -102,6 +103,10 @@ pub enum Effect {
     Keep(UiState),
     /// To the terminal's clipboard.
     Copy(String),
+    /// Title and progress, as far as they are wanted.
+    Present(Presence, Manners),
+    /// Something long has ended: what.
+    Ring(String, Notify),
     /// Mouse reports on or off.
     Mouse(bool),
     /// Paint everything anew.

@@ -285,6 +285,12 @@ fn own(terminal: &mut Terminal, runner: &mut Runner, effect: Effect) -> Option<E
         Effect::Mouse(on) => {
             let _ = terminal.set_mouse(on);
         }
+        Effect::Present(presence, manners) => {
+            let _ = terminal.present(presence, manners);
+        }
+        Effect::Ring(text, how) => {
+            let _ = Terminal::ring(&text, how);
+        }
         Effect::Copy(text) => {
             let _ = Terminal::copy(&text);
         }

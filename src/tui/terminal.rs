@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
 use crossterm::clipboard::CopyToClipboard;
@@ -19,14 +20,22 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 
+use super::presence::{Manners, Notify, Presence, Progress};
+
 /// The thread whose panic gives the terminal back, while it is taken.
 static OWNER: Mutex<Option<ThreadId>> = Mutex::new(None);
+
+/// The terminal's title was put aside, and a progress may be shown: both are undone when it is given back.
+static TITLED: AtomicBool = AtomicBool::new(false);
+static PROGRESS: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, taken.
 pub struct Terminal {
     shown: Buffer,
     cursor: Option<Position>,
     mouse: bool,
+    /// What it was last told besides the screen.
+    told: Option<(Presence, Manners)>,
     /// Everything has to be painted.
     stale: bool,
 }
@@ -44,6 +53,7 @@ impl Terminal {
             shown: Buffer::empty(Rect::ZERO),
             cursor: None,
             mouse,
+            told: None,
             stale: true,
         };
         terminal.enter()?;
@@ -68,7 +78,11 @@ impl Terminal {
     pub fn enter_again(&mut self) -> io::Result<()> {
         enable_raw_mode()?;
         self.repaint();
-        self.enter()
+        self.enter()?;
+        match &self.told {
+            Some((presence, manners)) => say(presence, *manners),
+            None => Ok(()),
+        }
     }
 
     /// The process goes on after a stop. Where that came from outside, nothing could be given back
@@ -109,6 +123,25 @@ impl Terminal {
             io::stdout().lock(),
             CopyToClipboard::to_clipboard_from(text)
         )
+    }
+
+    /// Title and progress, as far as they are wanted. The title that was there is put aside first (XTWINOPS 22), and
+    /// comes back with the terminal.
+    pub fn present(&mut self, presence: Presence, manners: Manners) -> io::Result<()> {
+        let said = say(&presence, manners);
+        self.told = Some((presence, manners));
+        said
+    }
+
+    /// Says that something long has ended.
+    pub fn ring(text: &str, how: Notify) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match how {
+            Notify::Off => return Ok(()),
+            Notify::Bell => out.write_all(b"\x07")?,
+            Notify::Desktop => write!(out, "\x1b]9;{text}\x1b\\")?,
+        }
+        out.flush()
     }
 
     /// Columns and rows.
@@ -195,8 +228,41 @@ fn paint(out: &mut Vec<u8>, cells: &[(u16, u16, &Cell)]) -> io::Result<()> {
     queue!(out, SetAttribute(Attribute::Reset))
 }
 
+/// Title and progress.
+fn say(presence: &Presence, manners: Manners) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    if manners.title {
+        if !TITLED.swap(true, Ordering::SeqCst) {
+            bytes.extend_from_slice(b"\x1b[22;0t");
+        }
+        write!(bytes, "\x1b]0;{}\x1b\\", presence.title)?;
+    }
+    if manners.progress {
+        let shown = presence.progress != Progress::None;
+        if shown || PROGRESS.load(Ordering::SeqCst) {
+            match presence.progress {
+                Progress::None => bytes.extend_from_slice(NO_PROGRESS),
+                Progress::Unknown => bytes.extend_from_slice(b"\x1b]9;4;3;0\x1b\\"),
+                Progress::Percent(n) => write!(bytes, "\x1b]9;4;1;{n}\x1b\\")?,
+            }
+        }
+        PROGRESS.store(shown, Ordering::SeqCst);
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+const NO_PROGRESS: &[u8] = b"\x1b]9;4;0;0\x1b\\";
+
 fn give_back() {
     let mut out = io::stdout().lock();
+    if PROGRESS.swap(false, Ordering::SeqCst) {
+        let _ = out.write_all(NO_PROGRESS);
+    }
+    if TITLED.swap(false, Ordering::SeqCst) {
+        let _ = out.write_all(b"\x1b[23;0t");
+    }
     let _ = execute!(
         out,
         DisableMouseCapture,

@@ -19,6 +19,7 @@ mod metrics;
 mod others;
 mod parity;
 mod popups;
+mod presence;
 mod problems;
 mod questions;
 mod replies;

@@ -18,9 +18,10 @@ use super::input::Input;
 use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
+use super::presence::{self, Notify, Presence};
 use super::remember::Choices;
 use super::theme::Role;
-use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task};
+use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task, shown};
 
 /// Takes a message.
 pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
@@ -94,6 +95,14 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     };
     questions::open_when_free(app);
     effects.extend(follow_up(app));
+    let presence = Presence::of(app);
+    if presence != app.presence {
+        app.presence = presence.clone();
+        let manners = app.setup.manners;
+        if manners.title || manners.progress {
+            effects.push(Effect::Present(presence, manners));
+        }
+    }
     if Choices::of(app).note(&before, &mut app.setup.kept) {
         effects.push(Effect::Keep(app.setup.kept.clone()));
     }
@@ -150,6 +159,11 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
         })
         .collect();
     let note = ended.last().map(|task| replies::outcome(task));
+    let how = app.setup.manners.notify;
+    let ring = ended
+        .iter()
+        .rfind(|task| how != Notify::Off && presence::was_long(task))
+        .map(|task| Effect::Ring(shown(&replies::outcome(task).0).into_owned(), how));
     let touched = app.inventory.selected().is_some_and(|row| {
         ended
             .iter()
@@ -174,7 +188,7 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
         app.leaving = true;
         return vec![Effect::Quit];
     }
-    Vec::new()
+    ring.into_iter().collect()
 }
 
 fn drawn(app: &mut App) {
