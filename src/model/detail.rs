@@ -57,6 +57,12 @@ pub struct Snapshot {
     pub note: Option<String>,
     /// Why it cannot be restored, where it cannot.
     pub broken: Option<String>,
+    /// When it may be removed.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// The rule that named it, where one did.
+    #[serde(default)]
+    pub policy: Option<String>,
 }
 
 /// A disk or a medium.

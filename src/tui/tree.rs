@@ -61,6 +61,8 @@ mod tests {
             size_bytes: None,
             note: None,
             broken: None,
+            expires_at: None,
+            policy: None,
         }
     }
 

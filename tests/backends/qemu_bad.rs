@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
     Changes, DiskSource, Firmware, PauseRequest, PowerRequest, Prepared, ReadCx, RemoveRequest,
-    SnapshotRequest,
+    SnapshotRequest, TakeSnapshot,
 };
 use corral::backend::qemu::families::{Remove, Snapshots};
 use corral::backend::qemu::pause::Pause;
@@ -169,11 +169,12 @@ async fn a_monitor_that_is_not_its_own_is_left_alone() {
         refused(&lab, &power, &seen, FORCE).await;
         refused(&lab, &pause, &seen, PauseRequest::Pause).await;
         refused(&lab, &Remove(lab.ctx.clone()), &seen, DELETE).await;
-        let take = SnapshotRequest::Create {
+        let take = SnapshotRequest::Create(TakeSnapshot {
             name: "s".into(),
             note: None,
             memory: false,
-        };
+            ..TakeSnapshot::default()
+        });
         refused(&lab, &Snapshots(lab.ctx.clone()), &seen, take).await;
         assert!(paths.qmp.exists() && vm.disks[0].path.exists(), "{mood:?}");
     }
@@ -428,10 +429,13 @@ async fn torn_records_are_told_and_change_nothing() {
     let dir = lab.ctx.store.dir("web").unwrap();
     let family = Snapshots(lab.ctx.clone());
     let on = lab.row("web").await;
-    let take = |name: &str| SnapshotRequest::Create {
-        name: name.into(),
-        note: None,
-        memory: false,
+    let take = |name: &str| {
+        SnapshotRequest::Create(TakeSnapshot {
+            name: name.into(),
+            note: None,
+            memory: false,
+            ..TakeSnapshot::default()
+        })
     };
     lab.change(&family, &on, take("a")).await.unwrap();
     fs::write(dir.join("snapshots.toml"), "snapshot = 3").unwrap();
@@ -686,11 +690,7 @@ async fn a_file_that_is_gone_is_seen_before_the_start() {
                     &lab,
                     &Snapshots(lab.ctx.clone()),
                     &row,
-                    SnapshotRequest::Create {
-                        name: "s".into(),
-                        memory: false,
-                        note: None,
-                    },
+                    SnapshotRequest::Create(TakeSnapshot::named("s")),
                 )
                 .await,
             ),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use corral::backend::contract::{ReadCx, SnapshotRequest};
+use corral::backend::contract::{ReadCx, SnapshotRequest, TakeSnapshot};
 use corral::backend::qemu::families::Snapshots;
 use corral::backend::qemu::op::{self, Phase};
 use corral::backend::qemu::process;
@@ -497,11 +497,12 @@ async fn a_qemu_that_dies_while_it_writes_a_snapshot_loses_nothing() {
     });
     let family = Snapshots(lab.ctx.clone());
     let on = lab.instance("web", State::Running);
-    let request = SnapshotRequest::Create {
+    let request = SnapshotRequest::Create(TakeSnapshot {
         name: "bad".into(),
         note: None,
         memory: true,
-    };
+        ..TakeSnapshot::default()
+    });
     let error = lab.change(&family, &on, request).await.unwrap_err();
     killer.join().unwrap();
     assert!(error.remedy.is_some(), "{error:?}");

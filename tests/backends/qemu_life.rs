@@ -10,12 +10,13 @@ use std::process::Command;
 
 use corral::backend::contract::{
     Changes as _, CloudInit, DiskSource, Firmware, PowerRequest, ReadCx, RemoveRequest,
-    SnapshotRequest,
+    SnapshotRequest, TakeSnapshot,
 };
 use corral::backend::qemu::families::{Create, Remove, Snapshots};
 use corral::backend::qemu::op::{self, Change, Phase};
 use corral::backend::qemu::power::Power;
 use corral::backend::qemu::recover::recover;
+use corral::backend::qemu::snapshots::record::Record;
 use corral::backend::qemu::{process, snapshots};
 use corral::model::{Bytes, Consistency, Snapshot, State};
 use lab::guest::{guest, has_qemu};
@@ -27,11 +28,12 @@ const DELETE: RemoveRequest = RemoveRequest {
 };
 
 fn take(name: &str, memory: bool) -> SnapshotRequest {
-    SnapshotRequest::Create {
+    SnapshotRequest::Create(TakeSnapshot {
         name: name.into(),
         note: None,
         memory,
-    }
+        ..TakeSnapshot::default()
+    })
 }
 
 fn restore(name: &str, stop: bool, start: bool) -> SnapshotRequest {
@@ -129,7 +131,7 @@ async fn whole_life(firmware: Firmware) {
     assert!(
         refused
             .to_string()
-            .contains("Stop it first: corral stop local/my%20vm"),
+            .contains("local/my%20vm is running; stop it first: corral stop local/my%20vm (or add --stop --start)."),
         "{refused}"
     );
     let seen = list(&lab, "my vm").await;
@@ -192,7 +194,9 @@ async fn whole_life(firmware: Firmware) {
             .change(
                 &family,
                 &stopped,
-                SnapshotRequest::Delete { name: name.into() },
+                SnapshotRequest::Delete {
+                    names: vec![name.into()],
+                },
             )
             .await
             .unwrap();
@@ -674,9 +678,12 @@ async fn killed_in_every_phase_nothing_is_lost_or_half_made() {
     let vars = dir.join("efivars.qcow2");
     let vars = vars.to_str().unwrap();
     let created = Change::SnapshotCreate {
-        tag: "s".into(),
-        how: Some(Consistency::Offline),
-        note: None,
+        record: Box::new(Record {
+            name: "s".into(),
+            consistency: Some(Consistency::Offline),
+            ..Record::default()
+        }),
+        frozen: false,
     };
     killed(&dir, created.clone(), Phase::Begun);
     mend(&lab).await;

@@ -1,6 +1,6 @@
 //! A plan holds for one incarnation in one state, and for nothing else.
 
-use corral::backend::contract::{PowerRequest, RemoveRequest, SnapshotRequest};
+use corral::backend::contract::{PowerRequest, RemoveRequest, SnapshotRequest, TakeSnapshot};
 use corral::model::{ErrorKind, InstanceId, State};
 
 use crate::bench::Bench;
@@ -10,11 +10,12 @@ use crate::suite;
 pub async fn stale_plans(bench: &Bench, id: &InstanceId) {
     let row = bench.row(id).await;
     let snapshots = bench.backend.families().snapshots().unwrap();
-    let take = SnapshotRequest::Create {
+    let take = SnapshotRequest::Create(TakeSnapshot {
         name: "late".to_owned(),
         note: None,
         memory: false,
-    };
+        ..TakeSnapshot::default()
+    });
     let prepared = snapshots.prepare(&bench.cx(), &row, take).await.unwrap();
     bench
         .change(bench.backend.families().power(), &row, PowerRequest::Start)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use corral::backend::contract::{Change, PowerRequest, SnapshotRequest};
+use corral::backend::contract::{Change, PowerRequest, SnapshotRequest, TakeSnapshot};
 use corral::model::{Consistency, InstanceId, Operation, State};
 use futures::StreamExt as _;
 
@@ -26,11 +26,12 @@ pub async fn snapshots(bench: &Bench, id: &InstanceId) {
         .backend
         .support(Operation::SnapshotMemory, Some(&row))
         .is_ready();
-    let take = SnapshotRequest::Create {
+    let take = SnapshotRequest::Create(TakeSnapshot {
         name: "live".to_owned(),
         note: None,
         memory,
-    };
+        ..TakeSnapshot::default()
+    });
     let outcome = bench.change(family(), &row, take).await.unwrap();
     let said = outcome.consistency.expect("what was taken is not said");
     assert_ne!(said, Consistency::Offline, "it ran");

@@ -226,7 +226,7 @@ async fn deleting_a_snapshot_hangs_its_children_on_its_parent() {
     let bench = bench(&demo, Duration::from_secs(30));
     let row = named(&demo, "db").await;
     let delete = SnapshotRequest::Delete {
-        name: "pre-patch".to_owned(),
+        names: vec!["pre-patch".to_owned()],
     };
     bench
         .change(demo.families().snapshots(), &row, delete)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use corral::backend::contract::{
-    PauseRequest, PowerRequest, ReadCx, RemoveRequest, RestartMode, SnapshotRequest,
+    PauseRequest, PowerRequest, ReadCx, RemoveRequest, RestartMode, SnapshotRequest, TakeSnapshot,
 };
 use corral::model::{ErrorKind, InstanceId, Operation, State};
 
@@ -142,10 +142,13 @@ pub async fn create(bench: &Bench, name: &str) -> InstanceId {
 }
 
 async fn snapshots_offline(bench: &Bench, id: &InstanceId) {
-    let take = |name: &str| SnapshotRequest::Create {
-        name: name.to_owned(),
-        note: Some("note".to_owned()),
-        memory: false,
+    let take = |name: &str| {
+        SnapshotRequest::Create(TakeSnapshot {
+            name: name.to_owned(),
+            note: Some("note".to_owned()),
+            memory: false,
+            ..TakeSnapshot::default()
+        })
     };
     let family = || bench.backend.families().snapshots();
     for name in ["s1", "s2"] {
@@ -177,7 +180,7 @@ async fn snapshots_offline(bench: &Bench, id: &InstanceId) {
         .await;
     assert!(odd.is_err() || !odd.unwrap().refusals.is_empty());
     let gone = SnapshotRequest::Delete {
-        name: "never".to_owned(),
+        names: vec!["never".to_owned()],
     };
     assert!(
         !bench.change(family(), &row, gone).await.unwrap().changed,
@@ -201,7 +204,7 @@ async fn snapshots_offline(bench: &Bench, id: &InstanceId) {
             family(),
             &row,
             SnapshotRequest::Delete {
-                name: "s2".to_owned(),
+                names: vec!["s2".to_owned()],
             },
         )
         .await

@@ -105,10 +105,20 @@ fn cells(snapshot: &Snapshot, lead: &str, of: Option<&str>, now: Timestamp) -> V
     };
     let mut first = Cell::text(&name);
     first.sort = SortKey::Text(snapshot.name.clone());
-    let note = match (&snapshot.broken, &snapshot.note) {
-        (Some(broken), _) => Cell::text(&format!("cannot be restored: {broken}")).role(Role::Warn),
-        (None, Some(note)) => Cell::text(note),
-        (None, None) => Cell::text(""),
+    let end = snapshot.expires_at.map(|at| {
+        if at <= now {
+            format!("expired {}", minute(at))
+        } else {
+            format!("expires {}", minute(at))
+        }
+    });
+    let said: Vec<&str> = [snapshot.note.as_deref(), end.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    let note = match &snapshot.broken {
+        Some(broken) => Cell::text(&format!("cannot be restored: {broken}")).role(Role::Warn),
+        None => Cell::text(&said.join("; ")),
     };
     vec![
         first,
@@ -139,6 +149,8 @@ mod tests {
             size_bytes: None,
             note: None,
             broken: None,
+            expires_at: None,
+            policy: None,
         }
     }
 

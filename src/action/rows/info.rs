@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use futures::stream::BoxStream;
 
 use super::super::engine::Engine;
 use super::super::envelope;
@@ -10,7 +11,8 @@ use super::super::planner::resolve;
 use super::super::row::{Group, Row, Run, Targets};
 use crate::fleet::selector::Purpose;
 use crate::model::{
-    Action, Body, Data, Detail, Error, ErrorKind, Field, GroupNoun, Instance, Result, Scope,
+    Action, Body, Data, Detail, Error, ErrorKind, Field, GroupNoun, Instance, InstanceId, Result,
+    Scope,
 };
 
 /// Enough to hide latency, few enough for one daemon.
@@ -62,10 +64,8 @@ pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<Fou
         failed: Vec::new(),
         scope: resolved.scope(),
     };
-    let mut answers = futures::stream::iter(resolved.targets)
-        .map(|instance| one(Arc::clone(engine), instance))
-        .buffered(AT_ONCE);
-    while let Some(answer) = answers.next().await {
+    let mut answers = details_of(engine, resolved.targets);
+    while let Some((_, answer)) = answers.next().await {
         match answer {
             Ok(detail) => found.details.push(detail),
             Err(error) => found.failed.push(error),
@@ -75,6 +75,21 @@ pub(super) async fn details(engine: &Arc<Engine>, action: &Action) -> Result<Fou
         return Err(found.failed.swap_remove(0));
     }
     Ok(found)
+}
+
+/// Asks for each, a few at a time, in order.
+pub(super) fn details_of(
+    engine: &Arc<Engine>,
+    instances: Vec<Arc<Instance>>,
+) -> BoxStream<'static, (InstanceId, Result<Detail>)> {
+    let engine = Arc::clone(engine);
+    futures::stream::iter(instances)
+        .map(move |instance| {
+            let engine = Arc::clone(&engine);
+            async move { (instance.id.clone(), one(engine, instance).await) }
+        })
+        .buffered(AT_ONCE)
+        .boxed()
 }
 
 async fn one(engine: Arc<Engine>, instance: Arc<Instance>) -> Result<Detail> {

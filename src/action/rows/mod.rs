@@ -10,6 +10,8 @@ mod doctor;
 mod events;
 mod export;
 mod front;
+mod gc;
+mod hibernate;
 mod host;
 mod info;
 mod keys;
@@ -18,6 +20,7 @@ mod logs;
 mod marks;
 mod matrix;
 mod metrics;
+mod naming;
 mod network;
 mod one;
 mod pause;
@@ -47,6 +50,7 @@ pub fn rows() -> &'static [&'static Row] {
             wait::ROWS,
             power::ROWS,
             pause::ROWS,
+            hibernate::ROWS,
             create::ROWS,
             delete::ROWS,
             marks::ROWS,
@@ -54,6 +58,7 @@ pub fn rows() -> &'static [&'static Row] {
             protect::ROWS,
             snapshot::ROWS,
             ports::ROWS,
+            gc::ROWS,
             export::ROWS,
             dial::ROWS,
             screenshot::ROWS,

@@ -11,8 +11,13 @@ use crate::model::{Action, Error, Field, FieldKind, GroupNoun, Operation, Result
 
 const START: Row = Row {
     examples: &["start local/web", "start web --for address"],
+    details: "What is hibernated goes on from its saved state; with --discard-state that is given up and it boots from its disks.",
     noun: GroupNoun::Instances,
     targets: Targets::Some,
+    fields: &[Field::flag(
+        "discard-state",
+        "Gives up what hibernate saved: boots from the disks",
+    )],
     operations: &[Operation::Start],
     leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
@@ -76,9 +81,19 @@ const RESTART: Row = Row {
 pub(super) const ROWS: &[&Row] = &[&START, &STOP, &RESTART];
 
 async fn start(engine: Arc<Engine>, action: Action) -> Result<Planned> {
-    let shape = Shape::of(&action)?;
+    let mut shape = Shape::of(&action)?;
+    let discard = action.args.flag("discard-state");
+    if discard {
+        shape.risk = Risk::TypeName;
+        shape.danger = true;
+        "without its saved state".clone_into(&mut shape.tail);
+    }
     plan_instances(&engine, action, shape, |_| {
-        Ok(Request::Power(PowerRequest::Start))
+        Ok(Request::Power(if discard {
+            PowerRequest::StartFresh
+        } else {
+            PowerRequest::Start
+        }))
     })
     .await
 }

@@ -9,10 +9,10 @@ use super::super::envelope;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::info::details;
-use crate::backend::contract::Request;
-use crate::backend::contract::SnapshotRequest;
+use super::naming::{Naming, stamp};
+use crate::backend::contract::{Request, SnapshotRequest, TakeSnapshot};
 use crate::model::{
-    Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, Operation, Result,
+    Action, Body, Consistency, Data, Error, Field, FieldKind, GroupNoun, Operation, Result,
     encode_segment, shown,
 };
 
@@ -25,8 +25,14 @@ const NAME: Field = Field::new(
 const CREATE: Row = Row {
     examples: &[
         "snapshot create local/web --name before-upgrade",
-        "snapshot create --filter tag:prod --name nightly -y",
+        "snapshot create local/db --quiesce --require filesystem",
+        "snapshot create --filter tag:prod --name-template '{instance}-{date}' --keep 7 -y",
     ],
+    details: "The plan says how consistent each one will be. A guest that runs is marked as after a power cut, unless \
+--quiesce has its agent freeze the file systems meanwhile, or --with-memory saves its RAM too. --require refuses what \
+would be less. In a template {instance} stands for the name, {date} and {time} for now in UTC, {n} for the next number; \
+taken again within a minute, it is there already. --keep deletes the oldest of the same template once the new one is \
+taken, and no others.",
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     fields: &[
@@ -35,8 +41,37 @@ const CREATE: Row = Row {
             FieldKind::Snapshot,
             "Its name [default: corral-YYYYMMDD-HHMMSS in UTC]",
         ),
+        Field::new(
+            "name-template",
+            FieldKind::Text,
+            "Makes its name: {instance} {date} {time} {n}",
+        ),
         Field::new("note", FieldKind::Text, "A note kept with it"),
+        Field::flag(
+            "quiesce",
+            "Has the guest agent freeze file systems meanwhile, where it can",
+        ),
         Field::flag("with-memory", "With the RAM of a running guest"),
+        Field::new(
+            "require",
+            FieldKind::Choice(&["crash", "filesystem", "memory", "offline"]),
+            "Refused where it would be less than this",
+        ),
+        Field::new(
+            "expires",
+            FieldKind::Duration,
+            "corral gc removes it after this long",
+        ),
+        Field::new(
+            "keep",
+            FieldKind::Count,
+            "Of those of the same template, so many stay",
+        ),
+        Field::new(
+            "at",
+            FieldKind::Text,
+            "The time that its name and its end are counted from [default: now]",
+        ),
     ],
     heavy: true,
     operations: &[Operation::SnapshotCreate, Operation::SnapshotMemory],
@@ -76,6 +111,11 @@ What was written since is lost, unless --keep-present takes a snapshot of it fir
         Field::flag("stop", "Stops a running instance first"),
         Field::flag("start", "Starts it afterwards"),
         Field::flag("keep-present", "Takes a snapshot of the present first"),
+        Field::new(
+            "present-name",
+            FieldKind::Text,
+            "How that one is called [default: before-restore-YYYYMMDD-HHMMSS in UTC]",
+        ),
     ],
     risk: Risk::TypeName,
     danger: true,
@@ -156,52 +196,83 @@ fn named(action: &Action) -> Result<(Action, String)> {
     Ok((action, name))
 }
 
-/// The default name of a snapshot taken now.
-pub(crate) fn default_name(at: Timestamp) -> String {
-    format!("corral-{}", at.strftime("%Y%m%d-%H%M"))
-}
-
 async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let (mut action, name) = split(&action)?;
-    // The name is fixed here, so that the plan that was shown and the one that runs agree.
-    let name = name.unwrap_or_else(|| default_name(Timestamp::now()));
-    action.args.set("name", name.clone());
-    let note = action.args.text("note").map(str::to_owned);
-    let memory = action.args.flag("with-memory");
+    let naming = Naming::of(&mut action, name)?;
+    let args = &action.args;
+    let mut take = TakeSnapshot {
+        note: args.text("note").map(str::to_owned),
+        memory: args.flag("with-memory"),
+        quiesce: args.flag("quiesce"),
+        require: args.text("require").and_then(required),
+        expires_at: naming.end(args.duration("expires"))?,
+        keep: keep(args.count("keep"))?,
+        ..TakeSnapshot::default()
+    };
+    // What is required is asked for.
+    take.memory |= take.require == Some(Consistency::Memory);
+    if take.memory && take.quiesce {
+        return Err(
+            Error::invalid("--with-memory and --quiesce exclude each other")
+                .remedy("With its RAM a snapshot is whole without freezing anything."),
+        );
+    }
+    take.quiesce |= take.require == Some(Consistency::Filesystem) && !take.memory;
     let mut shape = Shape::of(&action)?;
     "Snapshot".clone_into(&mut shape.ask);
-    shape.tail = format!("as {name}");
-    plan_instances(&engine, action, shape, |_| {
-        Ok(Request::Snapshot(SnapshotRequest::Create {
-            name: name.clone(),
-            note: note.clone(),
-            memory,
-        }))
+    shape.tail = format!("as {}", naming.shown());
+    plan_instances(&engine, action, shape, |instance| {
+        let mut take = take.clone();
+        (take.name, take.policy) = naming.name_of(instance);
+        Ok(Request::Snapshot(SnapshotRequest::Create(take)))
     })
     .await
 }
 
+fn required(word: &str) -> Option<Consistency> {
+    [
+        Consistency::Crash,
+        Consistency::Filesystem,
+        Consistency::Memory,
+        Consistency::Offline,
+    ]
+    .into_iter()
+    .find(|consistency| consistency.as_str() == word)
+}
+
+fn keep(count: Option<u64>) -> Result<Option<usize>> {
+    match count {
+        Some(0) => Err(Error::invalid("--keep 0 would keep not even the new one")
+            .remedy("Give 1 or more; corral snapshot delete deletes.")),
+        Some(count) => Ok(Some(usize::try_from(count).unwrap_or(usize::MAX))),
+        None => Ok(None),
+    }
+}
+
 async fn restore(engine: Arc<Engine>, action: Action) -> Result<Planned> {
-    let (action, name) = named(&action)?;
+    let (mut action, name) = named(&action)?;
     let stop = action.args.flag("stop");
     let start = action.args.flag("start");
-    let keep = action.args.flag("keep-present");
+    // Fixed here, as the name of a new snapshot is; one that is taken gets a number.
+    let keep_present = if action.args.flag("keep-present") || action.args.has("present-name") {
+        let wanted = action.args.text("present-name").map_or_else(
+            || format!("before-restore-{}", stamp(Timestamp::now())),
+            str::to_owned,
+        );
+        action.args.set("present-name", wanted.clone());
+        Some(wanted)
+    } else {
+        None
+    };
     let mut shape = Shape::of(&action)?;
     "Take".clone_into(&mut shape.ask);
     shape.tail = format!("back to {name}");
-    plan_instances(&engine, action, shape, |instance: &Instance| {
-        // Named by the data's age, not by the clock, so that two plans of the same thing agree.
-        let keep_present = keep.then(|| {
-            format!(
-                "before-restore-{}",
-                instance.observed_at.strftime("%Y%m%d-%H%M")
-            )
-        });
+    plan_instances(&engine, action, shape, |_| {
         Ok(Request::Snapshot(SnapshotRequest::Restore {
             name: name.clone(),
             stop,
             start,
-            keep_present,
+            keep_present: keep_present.clone(),
         }))
     })
     .await
@@ -213,7 +284,7 @@ async fn delete(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     shape.ask = format!("Delete snapshot {name} of");
     plan_instances(&engine, action, shape, |_| {
         Ok(Request::Snapshot(SnapshotRequest::Delete {
-            name: name.clone(),
+            names: vec![name.clone()],
         }))
     })
     .await

@@ -7,8 +7,10 @@ use crate::model::{Bytes, SecretText};
 /// Requests of the power family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PowerRequest {
-    /// Power on.
+    /// Power on; what is hibernated goes on from its saved state.
     Start,
+    /// Power on from the disks: the saved state of what is hibernated is given up.
+    StartFresh,
     /// Ask the guest to shut down and wait.
     Stop {
         /// Power off now instead.

@@ -39,7 +39,7 @@ pub use reads::{
     Storage, Way,
 };
 pub use request::Request;
-pub use snapshots::SnapshotRequest;
+pub use snapshots::{NUMBER, SnapshotRequest, TakeSnapshot, free_name, satisfies};
 pub use transfer::{
     BackupRequest, Backups, DiskBytes, DiskStream, ExportRequest, FilesRequest, ImageRequest,
     ImportRequest, PortableSource,

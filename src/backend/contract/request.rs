@@ -60,7 +60,7 @@ macro_rules! families {
 
 families! {
     Power(PowerRequest) => power, |r| match r {
-        PowerRequest::Start => Operation::Start,
+        PowerRequest::Start | PowerRequest::StartFresh => Operation::Start,
         PowerRequest::Stop { force: false, .. } => Operation::Stop,
         PowerRequest::Stop { force: true, .. } => Operation::ForceStop,
         PowerRequest::Restart(RestartMode::Guest) => Operation::Restart,
@@ -84,8 +84,8 @@ families! {
     Note(NoteRequest) => notes, |_r| Operation::Note;
     Autostart(AutostartRequest) => autostart, |_r| Operation::Autostart;
     Snapshot(SnapshotRequest) => snapshots, |r| match r {
-        SnapshotRequest::Create { memory: false, .. } => Operation::SnapshotCreate,
-        SnapshotRequest::Create { memory: true, .. } => Operation::SnapshotMemory,
+        SnapshotRequest::Create(take) if take.memory => Operation::SnapshotMemory,
+        SnapshotRequest::Create(_) => Operation::SnapshotCreate,
         SnapshotRequest::Restore { .. } => Operation::SnapshotRestore,
         SnapshotRequest::Delete { .. } => Operation::SnapshotDelete,
     };

@@ -21,7 +21,7 @@ impl Changes<PowerRequest> for Demo {
             return Ok(refused);
         }
         Ok(match request {
-            PowerRequest::Start => self.start(&guest),
+            PowerRequest::Start | PowerRequest::StartFresh => self.start(&guest),
             PowerRequest::Stop { force, force_after } => self.stop(&guest, force, force_after),
             PowerRequest::Restart(mode) => self.restart(&guest, mode),
         })

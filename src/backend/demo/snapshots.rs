@@ -24,8 +24,10 @@ impl Changes<SnapshotRequest> for Demo {
             return Ok(refused);
         }
         match request {
-            SnapshotRequest::Create { name, note, memory } => {
-                Ok(self.take(&guest, name, note, memory))
+            SnapshotRequest::Create(take) => {
+                let there = guest.snapshots.iter().map(|s| s.name.as_str());
+                let name = take.name_among(there);
+                Ok(self.take(&guest, name, take.note, take.memory))
             }
             SnapshotRequest::Restore {
                 name,
@@ -33,7 +35,7 @@ impl Changes<SnapshotRequest> for Demo {
                 start,
                 keep_present,
             } => self.go_back(&guest, &name, stop, start, keep_present),
-            SnapshotRequest::Delete { name } => Ok(self.forget(&guest, name)),
+            SnapshotRequest::Delete { names } => Ok(self.forget(&guest, &names)),
         }
     }
 
@@ -197,27 +199,40 @@ impl Demo {
         Ok(prepared)
     }
 
-    fn forget(&self, guest: &Guest, name: String) -> Prepared {
+    fn forget(&self, guest: &Guest, names: &[String]) -> Prepared {
         let id = guest.id();
-        if guest.snapshot(&name).is_none() {
-            return Prepared::unchanged(
-                guest.token(),
-                format!("{id} has no snapshot {}", shown(&name)),
-            );
-        }
-        let children = guest
-            .snapshots
+        let (there, missing): (Vec<&String>, Vec<&String>) = names
             .iter()
-            .filter(|s| s.parent.as_deref() == Some(name.as_str()));
+            .partition(|name| guest.snapshot(name).is_some());
+        let missing = missing
+            .into_iter()
+            .map(|name| format!("{id} has no snapshot {}", shown(name)));
+        if there.is_empty() {
+            let said: Vec<String> = missing.collect();
+            return Prepared::unchanged(guest.token(), said.join("; "));
+        }
+        let children = guest.snapshots.iter().filter(|s| {
+            !names.contains(&s.name) && s.parent.as_ref().is_some_and(|p| there.contains(&p))
+        });
         let kept: Vec<String> = children
             .map(|s| format!("Kept: its child {}", shown(&s.name)))
             .collect();
-        let done = format!("snapshot {} of {id} is deleted", shown(&name));
-        let loss = format!("snapshot {}", shown(&name));
-        let mut prepared =
-            Work::new(vec![Act::DropSnapshot { name }], done).plan(&self.world, guest);
-        prepared.losses.push(loss);
-        prepared.notes.extend(kept);
+        let called: Vec<_> = there.iter().map(|name| shown(name)).collect();
+        let done = match called.as_slice() {
+            [one] => format!("snapshot {one} of {id} is deleted"),
+            several => format!("snapshots {} of {id} are deleted", several.join(", ")),
+        };
+        let acts = there
+            .iter()
+            .map(|name| Act::DropSnapshot {
+                name: (*name).clone(),
+            })
+            .collect();
+        let mut prepared = Work::new(acts, done).plan(&self.world, guest);
+        prepared
+            .losses
+            .extend(called.iter().map(|name| format!("snapshot {name}")));
+        prepared.notes.extend(missing.chain(kept));
         prepared
     }
 

@@ -374,6 +374,8 @@ mod snapshot {
                     size_bytes: Some(size),
                     note: note.map(str::to_owned),
                     broken: None,
+                    expires_at: None,
+                    policy: None,
                 });
                 guest.revision += 1;
                 consistency

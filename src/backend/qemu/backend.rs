@@ -9,6 +9,7 @@ use futures::stream::BoxStream;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
+use super::hibernate::Hibernate;
 use super::host::Machine;
 use super::keyboard::Keyboard;
 use super::logs::Written;
@@ -23,6 +24,7 @@ use super::screenshot::Screen;
 use super::storage::Folders;
 use super::transfer::export::Export;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
+use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events,
@@ -81,6 +83,7 @@ pub struct Qemu {
     ctx: Arc<Ctx>,
     power: Power,
     pause: Pause,
+    hibernate: Hibernate,
     create: Create,
     remove: Remove,
     export: Export,
@@ -105,6 +108,7 @@ impl Qemu {
         Self {
             power: Power(Arc::clone(&ctx)),
             pause: Pause(Arc::clone(&ctx)),
+            hibernate: Hibernate(Arc::clone(&ctx)),
             create: Create(Arc::clone(&ctx)),
             remove: Remove(Arc::clone(&ctx)),
             export: Export(Arc::clone(&ctx)),
@@ -220,6 +224,10 @@ impl Families for Qemu {
 
     fn pause(&self) -> Option<&dyn Changes<PauseRequest>> {
         Some(&self.pause)
+    }
+
+    fn hibernate(&self) -> Option<&dyn Changes<HibernateRequest>> {
+        Some(&self.hibernate)
     }
 
     fn create(&self) -> Option<&dyn Changes<CreateRequest>> {

@@ -102,6 +102,12 @@ pub fn disk(disk: &DiskDef, slot: Slot, bootindex: Option<usize>) -> Device {
     if let Some(n) = bootindex {
         device.push(("bootindex", json!(n)));
     }
+    if !disk.readonly {
+        // A write that fails halts the guest until that is mended, so that it loses nothing; a bad
+        // sector is told to the guest, which may know another way.
+        device.push(("werror", json!("stop")));
+        device.push(("rerror", json!("report")));
+    }
     if !disk.serial.is_empty() {
         device.push(("serial", json!(disk.serial)));
     }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::accel::boot_id;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
-use super::events;
 use super::process::{self, Launch};
+use super::{events, hibernate};
 use crate::link::qmp::{Qmp, is_listening};
 use crate::link::signal;
 use crate::model::{ErrorKind, EventLevel, State, shown};
@@ -94,7 +94,7 @@ async fn ask(ctx: &Ctx, qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Defi
     let (state, mut reason) = state_of(word);
     if word == "io-error" {
         let blocks = qmp.execute("query-block", Value::Null, limit).await;
-        if let Some(which) = blocks.ok().as_ref().and_then(failed_disk) {
+        if let Some(which) = blocks.ok().as_ref().and_then(|b| failed_disk(b, vm)) {
             reason = Some(which);
         }
     }
@@ -148,29 +148,48 @@ fn state_of(word: &str) -> (State, Option<String>) {
     (state, reason)
 }
 
-/// Which disk halted the guest: `I/O error on disk0: no space`.
-fn failed_disk(blocks: &Value) -> Option<String> {
+/// Which disk halted the guest, and why: `I/O error on disk0: no space on /srv/vms`.
+fn failed_disk(blocks: &Value, vm: &Definition) -> Option<String> {
     blocks.as_array()?.iter().find_map(|block| {
         let status = block.get("io-status")?.as_str()?;
-        let why = match status {
-            "nospace" => "no space left where its image is",
-            "failed" => "the image cannot be read or written",
-            _ => return None,
-        };
         let device = block
             .pointer("/inserted/node-name")
             .or_else(|| block.get("qdev"))
             .and_then(Value::as_str)
             .unwrap_or("a disk");
-        Some(format!("I/O error on {}: {why}", shown(device)))
+        // A node of a chain above it has a name that only QEMU knows.
+        let known = vm.disks.iter().find(|disk| {
+            let qdev = block.get("qdev").and_then(Value::as_str).unwrap_or("");
+            disk.name == device || qdev.contains(&format!("{}-dev", disk.name))
+        });
+        let file = known.map(|disk| shown(&disk.path.to_string_lossy()).into_owned());
+        let folder = known
+            .and_then(|disk| disk.path.parent())
+            .map(|dir| shown(&dir.to_string_lossy()).into_owned());
+        let why = match (status, file, folder) {
+            ("nospace", _, Some(dir)) => format!("no space on {dir}"),
+            ("nospace", ..) => "no space left where its image is".to_owned(),
+            ("failed", Some(file), _) => format!("{file} cannot be written or read"),
+            ("failed", ..) => "its image cannot be written or read".to_owned(),
+            _ => return None,
+        };
+        let name = known.map_or(device, |disk| disk.name.as_str());
+        Some(format!("I/O error on {}: {why}", shown(name)))
     })
 }
 
 /// No monitor: it is off, which is told if nobody saw it go.
 async fn absent(ctx: &Ctx, paths: &Paths, vm: &Definition) -> Live {
-    let live = ended(paths, vm);
+    let mut live = ended(paths, vm);
+    let saved = ctx
+        .store
+        .dir(&vm.name)
+        .is_ok_and(|d| hibernate::is_saved(&d));
+    if saved && !live.is_active() {
+        live = Live::new(State::Hibernated, None);
+    }
     let level = match live.state {
-        State::Stopped => EventLevel::Info,
+        State::Stopped | State::Hibernated => EventLevel::Info,
         State::Crashed => EventLevel::Error,
         _ => return live,
     };
@@ -234,19 +253,31 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_named() {
-        let blocks = json!([
-            null, {"io-status": 5}, {"io-status": "ok"},
-            {"io-status": "nospace", "qdev": "/x", "inserted": {"node-name": "disk0"}}
-        ]);
-        let reason = failed_disk(&blocks).unwrap();
+        use super::super::definition::tests::sample;
+        let vm = sample("web", std::path::Path::new("/srv/vms"));
+        let blocks = |status: &str, node: &str| {
+            json!([
+                null, {"io-status": 5}, {"io-status": "ok"},
+                {"io-status": status, "qdev": "/x", "inserted": {"node-name": node}}
+            ])
+        };
+        let said = |status, node| failed_disk(&blocks(status, node), &vm).unwrap();
         assert_eq!(
-            reason,
-            "I/O error on disk0: no space left where its image is"
+            said("nospace", "disk0"),
+            "I/O error on disk0: no space on /srv/vms"
+        );
+        assert_eq!(
+            said("failed", "disk0"),
+            "I/O error on disk0: /srv/vms/disk0.qcow2 cannot be written or read"
+        );
+        assert_eq!(
+            said("nospace", "\u{1b}x"),
+            "I/O error on \\x1bx: no space left where its image is"
         );
         let sample: Value = serde_json::from_str(include_str!(
             "../../../tests/fixtures/qemu/query-block.json"
         ))
         .unwrap();
-        assert_eq!(failed_disk(&sample["return"]), None);
+        assert_eq!(failed_disk(&sample["return"], &vm), None);
     }
 }

@@ -8,9 +8,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::definition::Forward;
+use super::hibernate::Saved;
+use super::snapshots::record::Record;
 use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
-use crate::model::{Consistency, Error, Result, shown};
+use crate::model::{Error, Result, shown};
 
 /// The file's name.
 pub const FILE: &str = "op.json";
@@ -39,14 +41,11 @@ pub enum Change {
     },
     /// A snapshot is taken.
     SnapshotCreate {
-        /// Its name.
-        tag: String,
-        /// What it is when it holds no RAM.
+        /// What is noted of it: its consistency as far as it holds no RAM.
+        record: Box<Record>,
+        /// The guest's file systems may be frozen.
         #[serde(default)]
-        how: Option<Consistency>,
-        /// Its note.
-        #[serde(default)]
-        note: Option<String>,
+        frozen: bool,
     },
     /// The disks go back to a snapshot.
     SnapshotRestore {
@@ -72,6 +71,15 @@ pub enum Change {
         /// The port.
         forward: Forward,
     },
+    /// RAM is saved, and the process ends.
+    Hibernate {
+        /// What is saved.
+        saved: Box<Saved>,
+        /// It ran before.
+        running: bool,
+    },
+    /// A saved state is loaded or given up: in the phase `recording` the guest may have gone on.
+    Wake,
 }
 
 impl Change {
@@ -82,11 +90,15 @@ impl Change {
             Self::Delete { .. } => "delete".to_owned(),
             Self::Import => "import".to_owned(),
             Self::Export { .. } => "export".to_owned(),
-            Self::SnapshotCreate { tag, .. } => format!("snapshot create {}", shown(tag)),
+            Self::SnapshotCreate { record, .. } => {
+                format!("snapshot create {}", shown(&record.name))
+            }
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
             Self::Publish { forward, .. } => format!("ports publish {}", forward.guest),
             Self::Unpublish { forward, .. } => format!("ports unpublish {}", forward.guest),
+            Self::Hibernate { .. } => "hibernate".to_owned(),
+            Self::Wake => "start from a saved state".to_owned(),
         }
     }
 }

@@ -4,13 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::change::Seen;
 use super::ctx::Ctx;
-use super::power::command;
 use super::{events, locks, process};
 use crate::backend::contract::{Changes, PauseRequest, Prepared, ReadCx, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
+
+/// A disk that still fails halts the guest again within this: the writes that waited are tried first.
+const RETRY: Duration = Duration::from_secs(1);
+/// For one that was not halted by a disk.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// The pause family.
 #[derive(Clone, Debug)]
@@ -82,19 +88,52 @@ impl Changes<PauseRequest> for Pause {
         };
         cx.step(format!("{title} {}", seen.id));
         let watch = events::during(ctx, &seen.vm).await;
-        let answer = command(ctx, &seen, word).await;
+        let answer = self.tell(&seen, word, plan.request).await;
         watch.end().await;
         answer?;
-        // QEMU may fall back at once: a disk that is still full halts the guest again.
-        tokio::time::sleep(Duration::from_millis(50)).await;
         let after = Seen::now(ctx, &plan.id, process::MONITOR).await?;
         if after.live.state == wanted {
             return Ok(Outcome::changed(format!("{} is {wanted}", seen.id)));
         }
-        let why = after.live.reason.unwrap_or_default();
+        let why = after.live.reason;
+        if plan.request == PauseRequest::Resume && after.live.state == State::Paused {
+            let why = why.unwrap_or_else(|| "QEMU does not say why".to_owned());
+            return Err(Error::backend(format!(
+                "{} was resumed and halted again at once: {why}",
+                seen.id
+            ))
+            .remedy(format!("Mend that, then: corral resume {}", seen.id)));
+        }
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         Err(Error::backend(format!(
-            "{} is {} after {title}: {why}",
+            "{} is {} after {title}{why}",
             seen.id, after.live.state
         )))
+    }
+}
+
+impl Pause {
+    /// Tells its monitor, and after a `cont` waits whether QEMU halts it again: what failed before
+    /// is tried at once.
+    async fn tell(&self, seen: &Seen, word: &str, request: PauseRequest) -> Result<()> {
+        let Some(mut qmp) = process::connect(&self.0, &seen.vm).await? else {
+            return Err(Error::not_found(format!("{} does not run", seen.id)));
+        };
+        qmp.execute(word, Value::Null, process::MONITOR).await?;
+        if request == PauseRequest::Pause {
+            return Ok(());
+        }
+        // One that was paused by its user has nothing to try again.
+        let failed = seen.live.native.as_deref() == Some("io-error");
+        let limit = if failed { RETRY } else { SETTLE };
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match qmp.event(left).await? {
+                Some(event) if event.name == "STOP" => return Ok(()),
+                Some(_) => {}
+                None => return Ok(()),
+            }
+        }
     }
 }

@@ -77,6 +77,18 @@ pub fn command(ctx: &Ctx, vm: &Definition, accel: &Accel) -> Result<Cmd> {
 /// # Errors
 /// `Conflict` when it runs already or a port is taken, `Backend` with QEMU's own words.
 pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
+    launch(ctx, vm, &[]).await
+}
+
+/// As [`spawn`], with its CPUs halted before the first instruction: to load saved RAM.
+///
+/// # Errors
+/// As [`spawn`].
+pub async fn spawn_halted(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
+    launch(ctx, vm, &["-S"]).await
+}
+
+async fn launch(ctx: &Ctx, vm: &Definition, extra: &[&str]) -> Result<Launch> {
     let paths = ctx.paths(&vm.uuid)?;
     let called = ctx.called(vm);
     if connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some() {
@@ -88,7 +100,7 @@ pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
     let accel = accel_for(ctx, vm).await?;
     let (vm, claim) = ports::settle(ctx, vm).await?;
     let vm = &vm;
-    let cmd = command(ctx, vm, &accel)?;
+    let cmd = command(ctx, vm, &accel)?.args(extra);
     files::make_dir(&paths.dir)?;
     // What a killed process left behind would be in the way.
     for path in paths.sockets().into_iter().chain([paths.pid.as_path()]) {

@@ -8,12 +8,12 @@ use super::ctx::Ctx;
 use super::definition::Definition;
 use super::op::{self, Change, Leftover, Phase};
 use super::snapshots::inside::{self, Node, Reach, nodes};
-use super::snapshots::record::Records;
-use super::snapshots::run as snapshot_run;
+use super::snapshots::record::{Record, Records};
+use super::snapshots::{freeze, taking};
 use super::store::DEFINITION;
-use super::{locks, process, publish, remove, transfer};
+use super::{hibernate, locks, process, publish, remove, transfer};
 use crate::link::files::fault;
-use crate::model::{Error, ErrorKind, Outcome, Result, encode_segment, shown};
+use crate::model::{Consistency, Error, ErrorKind, Outcome, Result, encode_segment, shown};
 
 /// Until a QEMU that writes RAM to a slow disk answers again.
 const SILENT: Duration = Duration::from_secs(120);
@@ -63,7 +63,9 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
         }
         Change::SnapshotCreate { .. }
         | Change::SnapshotRestore { .. }
-        | Change::SnapshotDelete { .. } => snapshot(ctx, &dir, name, op).await,
+        | Change::SnapshotDelete { .. }
+        | Change::Hibernate { .. }
+        | Change::Wake => snapshot(ctx, &dir, name, op).await,
         Change::Publish { .. } | Change::Unpublish { .. } => {
             let Some(vm) = begun(ctx, name, op)? else {
                 return dropped(&dir, name, "nothing was done yet");
@@ -156,12 +158,38 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
         // What its corral began goes on without it, and only then can be judged.
         inside::settle(qmp).await?;
     }
+    let saved = match &op.change {
+        Change::Hibernate { saved, running } => Some(
+            hibernate::recover_save(
+                ctx,
+                &vm,
+                &nodes,
+                monitor.take(),
+                op.phase,
+                (saved, *running),
+            )
+            .await?,
+        ),
+        Change::Wake => {
+            Some(hibernate::recover_wake(ctx, &vm, &nodes, monitor.take(), op.phase).await?)
+        }
+        _ => None,
+    };
+    if let Some(said) = saved {
+        return dropped(dir, name, said);
+    }
     let mut reach = match &mut monitor {
         Some(qmp) => Reach::Monitor(qmp),
         None => Reach::Files(&ctx.env),
     };
     let said = match &op.change {
-        Change::SnapshotCreate { tag, how, note } => {
+        Change::SnapshotCreate { record, frozen } => {
+            let mut record = Record::clone(record);
+            // The guest goes on first. Where it was frozen until now, it was when it was marked.
+            if *frozen && running && freeze::thaw(ctx, &vm).await? {
+                record.consistency = Some(Consistency::Filesystem);
+            }
+            let tag = &record.name;
             let inside = reach.list(&nodes).await?;
             let whole = nodes.iter().all(|(node, _)| {
                 inside
@@ -169,8 +197,9 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
                     .is_some_and(|l| l.iter().any(|i| i.tag == *tag))
             });
             if whole {
-                snapshot_run::noted(dir, &inside, tag, *how, note.clone())?;
-                format!("snapshot {} is whole", shown(tag))
+                let said = format!("snapshot {} is whole", shown(tag));
+                taking::noted(dir, &inside, record)?;
+                said
             } else {
                 reach.delete(&nodes, tag).await?;
                 format!("the unfinished snapshot {} is removed", shown(tag))

@@ -184,7 +184,10 @@ impl Sorted {
                 continue;
             }
             if is_ours(&name) {
-                if name == "efivars.qcow2" {
+                if name == super::hibernate::FILE {
+                    self.losses
+                        .push("the state that was saved when it was hibernated".to_owned());
+                } else if name == "efivars.qcow2" {
                     self.losses.push("its UEFI variables".to_owned());
                 } else if name == "tpm" {
                     self.losses.push("the keys in its TPM".to_owned());
@@ -216,6 +219,7 @@ fn is_ours(name: &str) -> bool {
         "seed.img",
         "tpm",
         "snapshots.toml",
+        super::hibernate::FILE,
         "vm.toml.new",
         "op.json.new",
     ];

@@ -32,7 +32,8 @@ pub fn cell(operation: Operation) -> Support {
             Support::Emulated("by a systemd user unit that doctor offers".to_owned())
         }
         Operation::ColdRestart => Support::Emulated("shut down, then start".to_owned()),
-        Operation::SnapshotCreate
+        Operation::Hibernate
+        | Operation::SnapshotCreate
         | Operation::SnapshotMemory
         | Operation::SnapshotRestore
         | Operation::SnapshotDelete => {
@@ -70,6 +71,7 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         Operation::Pause
         | Operation::Resume
         | Operation::Reset
+        | Operation::Hibernate
         | Operation::SnapshotMemory
         | Operation::Metrics
         | Operation::SendKey

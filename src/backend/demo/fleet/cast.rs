@@ -273,6 +273,8 @@ impl Made<'_> {
             size_bytes: Some(Bytes(((minutes % 37) + 3) << 26)),
             note: note.map(str::to_owned),
             broken: None,
+            expires_at: None,
+            policy: None,
         };
         self.guest.snapshots.push(snapshot);
         self

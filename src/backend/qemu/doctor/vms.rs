@@ -113,8 +113,10 @@ async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Optio
 
 /// Leftovers of a process that did not end by itself.
 fn stale(ctx: &Ctx, vm: &Definition, live: &Live) -> bool {
-    matches!(live.state, State::Stopped | State::Crashed)
-        && !live.is_active()
+    matches!(
+        live.state,
+        State::Stopped | State::Crashed | State::Hibernated
+    ) && !live.is_active()
         && ctx
             .paths(&vm.uuid)
             .is_ok_and(|paths| paths.pid.exists() || paths.qmp.exists())

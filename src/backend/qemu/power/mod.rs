@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::change::Seen;
 use super::ctx::Ctx;
-use super::{events, locks, ports, process};
+use super::{events, hibernate, locks, ports, process};
 use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
 use plan::{cold_plan, force_plan, reset_plan, start_plan, stop_plan};
@@ -43,7 +43,8 @@ impl Changes<PowerRequest> for Power {
         };
         let mut agent = false;
         let mut prepared = match request {
-            PowerRequest::Start => start_plan(ctx, &seen).await?,
+            PowerRequest::Start => start_plan(ctx, &seen, false).await?,
+            PowerRequest::StartFresh => start_plan(ctx, &seen, true).await?,
             PowerRequest::Stop { force: true, .. } => force_plan(&seen),
             PowerRequest::Stop { force_after, .. } => stop_plan(&seen, force_after),
             PowerRequest::Restart(RestartMode::Force) => reset_plan(&seen),
@@ -108,6 +109,14 @@ impl Power {
         let ctx = &self.0;
         match plan.request {
             PowerRequest::Start => self.start(cx, seen).await,
+            PowerRequest::StartFresh => {
+                if seen.live.state == State::Hibernated {
+                    cx.checkpoint()?;
+                    cx.step("Delete the saved state");
+                    hibernate::discard(ctx, seen).await?;
+                }
+                self.fresh(cx, seen).await
+            }
             PowerRequest::Stop { force: true, .. } => {
                 cx.step(format!("Power off {}", seen.id));
                 self.off(cx, seen).await?;
@@ -157,16 +166,36 @@ impl Power {
     }
 
     async fn start(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
+        if seen.live.state != State::Hibernated {
+            return self.fresh(cx, seen).await;
+        }
+        cx.checkpoint()?;
+        cx.step(format!("Start {} halted", seen.id));
+        let launch = hibernate::wake(&self.0, cx, seen).await?;
+        self.started(cx, seen, &launch, " again from where it was")
+    }
+
+    async fn fresh(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
         cx.checkpoint()?;
         cx.step(format!("Start {}", seen.id));
         let launch = process::spawn(&self.0, &seen.vm).await?;
+        self.started(cx, seen, &launch, "")
+    }
+
+    fn started(
+        &self,
+        cx: &TaskCx,
+        seen: &Seen,
+        launch: &process::Launch,
+        how: &str,
+    ) -> Result<Outcome> {
         cx.log(format!("process {}; {}", launch.pid, launch.accel.why));
         let with = if launch.accel.kvm {
             "with KVM".to_owned()
         } else {
             format!("without KVM, slowly: {}", launch.accel.why)
         };
-        let mut said = vec![format!("{} runs, {with}", seen.id)];
+        let mut said = vec![format!("{} runs{how}, {with}", seen.id)];
         said.extend(ports::moved(&seen.vm, &self.0.store.load(&seen.vm.name)?));
         Ok(Outcome::changed(said.join("; ")))
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::super::change::Seen;
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
-use super::super::{op, ports, process, store};
+use super::super::{hibernate, op, ports, process, store};
 use crate::backend::contract::Prepared;
 use crate::model::{Error, Result, State, Step, print_duration};
 
-pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
+pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen, discard: bool) -> Result<Prepared> {
     let (id, token) = (&seen.id, seen.token());
     let refuse =
         |message: String, remedy: String| Ok(Prepared::refused(&token, message, Some(remedy)));
@@ -65,6 +65,9 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
             .push(format!("runs without KVM, slowly: {}", accel.why));
     }
     prepared.notes.extend(outlook.moves);
+    if seen.live.state == State::Hibernated {
+        hibernate::wake_plan(ctx, seen, accel.word(), discard, &mut prepared).await?;
+    }
     prepared.notes.extend(accel.hintless);
     Ok(prepared)
 }
@@ -183,7 +186,7 @@ pub(super) fn reset_plan(seen: &Seen) -> Prepared {
 
 pub(super) async fn cold_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
     if !seen.live.is_active() {
-        return start_plan(ctx, seen).await;
+        return start_plan(ctx, seen, false).await;
     }
     let mut plan = stop_plan(seen, None);
     if !plan.refusals.is_empty() {

@@ -97,19 +97,7 @@ impl Reach<'_> {
                 )
                 .await
             }
-            Self::Monitor(qmp) => {
-                // One transaction: all images at the same moment.
-                let actions: Vec<Value> = nodes
-                    .iter()
-                    .map(|(node, _)| {
-                        json!({"type": "blockdev-snapshot-internal-sync",
-                            "data": {"device": node, "name": tag}})
-                    })
-                    .collect();
-                qmp.execute("transaction", json!({"actions": actions}), JOB_ANSWER)
-                    .await
-                    .map(drop)
-            }
+            Self::Monitor(_) => self.mark(nodes, tag, JOB_ANSWER).await,
         };
         if let Err(error) = taken {
             // What one image has got already would block the name.
@@ -117,6 +105,24 @@ impl Reach<'_> {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Marks every image of a running VM at the same moment, without RAM.
+    pub async fn mark(&mut self, nodes: &[Node], tag: &str, limit: Duration) -> Result<()> {
+        let Self::Monitor(qmp) = self else {
+            return Err(Error::refused("it does not run"));
+        };
+        // One transaction: in all images or in none.
+        let actions: Vec<Value> = nodes
+            .iter()
+            .map(|(node, _)| {
+                json!({"type": "blockdev-snapshot-internal-sync",
+                    "data": {"device": node, "name": tag}})
+            })
+            .collect();
+        qmp.execute("transaction", json!({"actions": actions}), limit)
+            .await
+            .map(drop)
     }
 
     /// Deletes a snapshot from every image that has it.
@@ -164,23 +170,19 @@ impl Reach<'_> {
     }
 }
 
-/// Takes RAM and images of a running VM back. A failure leaves it running as it was started.
+/// Takes RAM and images of a VM back whose CPUs are halted, and leaves them so. A failure leaves
+/// it in QEMU's state "restore-vm".
+///
+/// # Errors
+/// QEMU's own words.
 pub async fn load(qmp: &mut Qmp, nodes: &[Node], tag: &str) -> Result<()> {
-    let state = nodes
-        .first()
-        .map(|(node, _)| node.clone())
-        .unwrap_or_default();
-    let loaded = job(
+    let state = nodes.first().map(|(node, _)| node.as_str());
+    job(
         qmp,
         "snapshot-load",
-        json!({"tag": tag, "vmstate": state, "devices": names(nodes)}),
+        json!({"tag": tag, "vmstate": state.unwrap_or_default(), "devices": names(nodes)}),
     )
-    .await;
-    if loaded.is_err() {
-        // QEMU stays at "restore-vm" otherwise, and nothing says so.
-        qmp.execute("cont", Value::Null, ANSWER).await?;
-    }
-    loaded
+    .await
 }
 
 fn names(nodes: &[Node]) -> Vec<&str> {

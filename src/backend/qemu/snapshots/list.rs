@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
+use super::HIBERNATED;
 use super::inside::{Inside, Node, Reach, nodes};
 use super::record::Records;
 use crate::link::qmp::Qmp;
@@ -40,7 +41,12 @@ fn compose(
     inside: &Inside,
     records: &Records,
 ) -> Vec<Snapshot> {
-    let tags: BTreeSet<&str> = inside.values().flatten().map(|i| i.tag.as_str()).collect();
+    let tags: BTreeSet<&str> = inside
+        .values()
+        .flatten()
+        .map(|i| i.tag.as_str())
+        .filter(|tag| *tag != HIBERNATED)
+        .collect();
     let mut all: Vec<Snapshot> = tags
         .iter()
         .map(|tag| {
@@ -79,6 +85,8 @@ fn compose(
                 size_bytes: (state > 0).then_some(Bytes(state)),
                 note: record.and_then(|r| r.note.clone()),
                 broken: (!lacks.is_empty()).then(|| format!("not in {}", lacks.join(", "))),
+                expires_at: record.and_then(|r| r.expires_at),
+                policy: record.and_then(|r| r.policy.clone()),
             }
         })
         .collect();
@@ -103,6 +111,11 @@ pub fn name_fault(name: &str) -> Option<String> {
             name.len()
         ));
     }
+    if name == HIBERNATED {
+        return Some(format!(
+            "the name \"{name}\" is kept for what hibernate saves"
+        ));
+    }
     // QEMU's tools take such a name for the number of a snapshot.
     if name.bytes().all(|b| b.is_ascii_digit()) {
         return Some(format!(
@@ -119,11 +132,21 @@ mod tests {
     use super::super::super::ctx::tests::context;
     use super::super::super::definition::tests::sample;
     use super::super::super::image::Internal;
+    use super::super::record::Record;
     use super::*;
 
     #[test]
     fn odd_names_are_refused() {
-        for bad in ["", "1", "2026", " a", "a\n", "a\u{1b}[2J", &"x".repeat(128)] {
+        for bad in [
+            HIBERNATED,
+            "",
+            "1",
+            "2026",
+            " a",
+            "a\n",
+            "a\u{1b}[2J",
+            &"x".repeat(128),
+        ] {
             assert!(
                 name_fault(bad).is_some_and(|why| !why.contains('\u{1b}')),
                 "{bad:?}"
@@ -158,9 +181,14 @@ mod tests {
             vec![tag("a", 0), tag("b", 0), tag("c", 0)],
         );
         let mut records = Records::default();
-        records.took("a", Some(Consistency::Offline), None);
+        let record = |name: &str, consistency| Record {
+            name: name.to_owned(),
+            consistency: Some(consistency),
+            ..Record::default()
+        };
+        records.took(record("a", Consistency::Offline));
         // The record claims RAM, the image has none: the image is right.
-        records.took("c", Some(Consistency::Memory), None);
+        records.took(record("c", Consistency::Memory));
         let list = compose(&ctx, &vm, &nodes, &inside, &records);
         let seen: Vec<_> = list
             .iter()

@@ -1,10 +1,12 @@
 //! Snapshots, live and offline, inside of the VM's own images.
 
+pub mod freeze;
 pub mod inside;
 mod list;
 mod plan;
 pub mod record;
 pub(super) mod run;
+pub(super) mod taking;
 
 pub use list::{list, name_fault};
 pub use run::{power_off, run};
@@ -13,12 +15,16 @@ use inside::{Inside, Node, Reach};
 
 use super::ctx::Ctx;
 use super::definition::Definition;
+use super::live;
 use super::process;
 use super::store::Store;
 use crate::backend::contract::{Prepared, ReadCx, SnapshotRequest};
-use crate::model::{Error, Instance, Result};
-use plan::Plan;
+use crate::model::{Consistency, Error, Instance, Result, State};
+use plan::{Back, Outlook, Plan, Take};
 use record::Records;
+
+/// The tag of what hibernate saves: no snapshot of the user's, and never shown as one.
+pub const HIBERNATED: &str = "corral-hibernated";
 
 /// What `prepare` decided, for [`run`].
 #[derive(Debug)]
@@ -28,13 +34,18 @@ pub struct Snapping {
     /// What is asked for.
     pub request: SnapshotRequest,
     nodes: Vec<Node>,
-    /// The snapshot to go back to holds RAM.
-    memory: bool,
+    take: Take,
+    back: Back,
 }
 
 /// What must still hold when a plan runs.
 fn token(vm: &Definition, running: bool, inside: &Inside) -> String {
-    let mut tags: Vec<&str> = inside.values().flatten().map(|i| i.tag.as_str()).collect();
+    // With when it was taken: another one of the same name is not the one that was meant.
+    let mut tags: Vec<String> = inside
+        .values()
+        .flatten()
+        .map(|i| format!("{} {}", i.tag, i.seconds.unwrap_or_default()))
+        .collect();
     tags.sort_unstable();
     format!(
         "{} {} {} {}",
@@ -101,6 +112,15 @@ pub async fn prepare(
         Err(e) => return Ok(Prepared::refused(fresh, e.message, e.remedy)),
     };
     let records = Records::load(&ctx.store.dir(&vm.name)?).unwrap_or_default();
+    let wants_quiet = matches!(&request, SnapshotRequest::Create(take) if take.quiesce);
+    let outlook = outlook(ctx, &vm, running, wants_quiet).await;
+    let loads_ram = matches!(&request, SnapshotRequest::Restore { start: true, .. });
+    let accel = if loads_ram {
+        let accel = process::accel_for(ctx, &vm).await;
+        accel.map(|accel| accel.word()).unwrap_or_default()
+    } else {
+        ""
+    };
     let plan = Plan {
         ctx,
         on,
@@ -109,24 +129,61 @@ pub async fn prepare(
         running,
         inside: &inside,
         records: &records,
+        outlook,
+        accel,
     };
-    let (mut prepared, memory) = match &request {
-        SnapshotRequest::Create { name, memory, .. } => (plan.create(name, *memory)?, false),
+    let (mut take, mut back) = (Take::default(), Back::default());
+    let mut prepared = match &request {
+        SnapshotRequest::Create(wanted) => {
+            let (prepared, decided) = plan.create(wanted)?;
+            take = decided;
+            prepared
+        }
         SnapshotRequest::Restore {
             name,
             stop,
             start,
             keep_present,
-        } => plan.restore(name, *stop, *start, keep_present.as_deref())?,
-        SnapshotRequest::Delete { name } => (plan.delete(name)?, false),
+        } => {
+            let (prepared, decided) = plan.restore(name, *stop, *start, keep_present.as_deref())?;
+            back = decided;
+            prepared
+        }
+        SnapshotRequest::Delete { names } => plan.delete(names)?,
     };
     prepared.token = token(&vm, running, &inside);
     Ok(prepared.with(Snapping {
         nodes,
-        memory,
+        take,
+        back,
         request,
         definition: vm,
     }))
+}
+
+/// What a snapshot without RAM is at best.
+async fn outlook(ctx: &Ctx, vm: &Definition, running: bool, quiesce: bool) -> Outlook {
+    let (best, why) = if !running {
+        match live::look(ctx, vm, process::MONITOR).await.state {
+            State::Crashed => (
+                Consistency::Crash,
+                Some("its process was killed or crashed".to_owned()),
+            ),
+            State::Hibernated => (
+                Consistency::Crash,
+                Some("it is hibernated, and what is in its RAM is not on its disks".to_owned()),
+            ),
+            _ => (Consistency::Offline, None),
+        }
+    } else if quiesce {
+        match freeze::outlook(ctx, vm).await {
+            Ok(()) => (Consistency::Filesystem, None),
+            Err(error) => (Consistency::Crash, Some(error.message)),
+        }
+    } else {
+        (Consistency::Crash, None)
+    };
+    Outlook { best, why }
 }
 
 /// A process of this VM whose monitor does not answer still writes the images.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::super::layout::Layout;
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Consistency, Error, Result, shown};
 
@@ -24,14 +25,14 @@ pub struct Records {
 }
 
 /// What is known of one snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Its name.
     pub name: String,
     /// What it was taken on top of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// How it was taken, where the image does not say: `offline` or `crash`.
+    /// How it was taken, where the image does not say: `offline`, `crash` or `filesystem`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consistency: Option<Consistency>,
     /// Free text.
@@ -40,6 +41,15 @@ pub struct Record {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<Timestamp>,
+    /// When it may be removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// The rule that named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The machine that its RAM fits, where it holds any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Layout>,
 }
 
 fn file(dir: &Path) -> PathBuf {
@@ -76,17 +86,14 @@ impl Records {
         self.snapshots.iter().find(|record| record.name == name)
     }
 
-    /// A snapshot was taken: the present descends from it.
-    pub fn took(&mut self, name: &str, consistency: Option<Consistency>, note: Option<String>) {
-        self.snapshots.retain(|record| record.name != name);
-        self.snapshots.push(Record {
-            name: name.to_owned(),
-            parent: self.current.take().filter(|current| current != name),
-            consistency,
-            note,
-            created_at: Some(Timestamp::now()),
-        });
-        self.current = Some(name.to_owned());
+    /// A snapshot was taken now: the present descends from it.
+    pub fn took(&mut self, mut record: Record) {
+        let name = record.name.clone();
+        self.snapshots.retain(|known| known.name != name);
+        record.parent = self.current.take().filter(|current| *current != name);
+        record.created_at = Some(Timestamp::now());
+        self.snapshots.push(record);
+        self.current = Some(name);
     }
 
     /// A snapshot is gone: its children hang on its parent.
@@ -121,9 +128,15 @@ mod tests {
     fn the_chain_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let mut records = Records::load(dir.path()).unwrap();
-        records.took("a", Some(Consistency::Offline), None);
-        records.took("b", Some(Consistency::Crash), Some("note".into()));
-        records.took("c", None, None);
+        for (name, note) in [("a", None), ("b", Some("note".to_owned())), ("c", None)] {
+            records.took(Record {
+                name: name.to_owned(),
+                consistency: Some(Consistency::Offline),
+                note,
+                layout: Some(Layout::default()),
+                ..Record::default()
+            });
+        }
         records.save(dir.path()).unwrap();
         let mut records = Records::load(dir.path()).unwrap();
         assert_eq!(records.children("a"), ["b"]);

@@ -8,11 +8,12 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::op::{self, Change, Journal, Phase};
 use super::super::store::Store;
-use super::super::{events, locks, process};
+use super::super::{events, hibernate, locks, process};
 use super::inside::{self, Node, Reach};
 use super::record::Records;
-use super::{Snapping, token};
-use crate::backend::contract::{SnapshotRequest, TaskCx};
+use super::taking::Taking;
+use super::{HIBERNATED, Snapping, token};
+use crate::backend::contract::{SnapshotRequest, TakeSnapshot, TaskCx};
 use crate::link::qmp::Qmp;
 use crate::model::{Consistency, Error, EventLevel, Outcome, Result, shown};
 
@@ -49,143 +50,113 @@ async fn change(ctx: &Ctx, cx: &TaskCx, snapping: &Snapping, planned: &str) -> R
     // A record that cannot be read is found before anything is done.
     Records::load(&ctx.store.dir(name)?)?;
     match &snapping.request {
-        SnapshotRequest::Create { name, note, memory } => {
-            cx.step(format!("Take the snapshot {}", shown(name)));
-            let taken = take(
-                ctx,
-                &vm,
-                &mut monitor,
-                &snapping.nodes,
-                name,
-                *memory,
-                note.clone(),
-            )
-            .await?;
-            let mut outcome = Outcome::changed(format!("snapshot {} taken", shown(name)));
-            outcome.consistency = taken;
-            Ok(outcome)
-        }
-        SnapshotRequest::Delete { name } => {
-            cx.step(format!("Delete the snapshot {}", shown(name)));
-            let dir = ctx.store.dir(&vm.name)?;
-            let mut journal = Journal::begin(&dir, Change::SnapshotDelete { tag: name.clone() })?;
-            journal.phase(Phase::Working)?;
-            reach(ctx, &mut monitor)
-                .delete(&snapping.nodes, name)
-                .await?;
-            journal.phase(Phase::Recording)?;
-            forget(ctx, &vm, name)?;
-            journal.finish()?;
-            told(
-                ctx,
-                &vm,
-                "SNAPSHOT_DELETED",
-                format!("snapshot {} deleted", shown(name)),
-            );
+        SnapshotRequest::Create(wanted) => create(ctx, cx, snapping, &vm, monitor, wanted).await,
+        SnapshotRequest::Delete { names } => {
+            let mut gone = Vec::new();
+            for name in names.iter().filter(|name| has(&seen, name)) {
+                if !gone.is_empty() {
+                    cx.checkpoint()?;
+                }
+                cx.step(format!("Delete the snapshot {}", shown(name)));
+                delete(ctx, &vm, &mut monitor, &snapping.nodes, name).await?;
+                gone.push(shown(name));
+            }
+            let s = if gone.len() == 1 { "" } else { "s" };
             Ok(Outcome::changed(format!(
-                "snapshot {} deleted",
-                shown(name)
+                "snapshot{s} {} deleted",
+                gone.join(", ")
             )))
         }
-        SnapshotRequest::Restore {
-            name,
-            start,
-            keep_present,
-            ..
-        } => {
-            restore(
-                ctx,
-                cx,
-                snapping,
-                &vm,
-                monitor,
-                name,
-                *start,
-                keep_present.as_deref(),
-            )
-            .await
+        SnapshotRequest::Restore { name, start, .. } => {
+            restore(ctx, cx, snapping, &vm, monitor, name, *start).await
         }
     }
 }
 
-fn reach<'a>(ctx: &'a Ctx, monitor: &'a mut Option<Qmp>) -> Reach<'a> {
+fn has(inside: &inside::Inside, name: &str) -> bool {
+    name != HIBERNATED && inside.values().flatten().any(|i| i.tag == name)
+}
+
+/// Takes the snapshot that the plan decided on, then deletes what its rule keeps no longer.
+async fn create(
+    ctx: &Ctx,
+    cx: &TaskCx,
+    snapping: &Snapping,
+    vm: &Definition,
+    mut monitor: Option<Qmp>,
+    wanted: &TakeSnapshot,
+) -> Result<Outcome> {
+    let take = &snapping.take;
+    let name = &take.name;
+    let nodes = &snapping.nodes;
+    cx.step(format!("Take the snapshot {}", shown(name)));
+    let mut taking = Taking::new(ctx, vm, monitor.as_ref(), take.consistency, name);
+    taking.record.note.clone_from(&wanted.note);
+    taking.record.expires_at = wanted.expires_at;
+    taking.record.policy.clone_from(&wanted.policy);
+    taking.require = wanted.require;
+    let taken = taking.take(&mut monitor, nodes).await?;
+    let mut said = format!("snapshot {} taken", shown(name));
+    if let Some(why) = &taken.less {
+        said.push_str(&format!(
+            "; it is {} only: {why}",
+            taken.consistency.as_str()
+        ));
+    }
+    for old in &take.doomed {
+        cx.step(format!("Delete the snapshot {}", shown(old)));
+        delete(ctx, vm, &mut monitor, nodes, old)
+            .await
+            .map_err(|mut error| {
+                error.message = format!(
+                    "snapshot {} is taken, but {} stays: {}",
+                    shown(name),
+                    shown(old),
+                    error.message
+                );
+                error
+            })?;
+        said.push_str(&format!(", {} deleted", shown(old)));
+    }
+    let mut outcome = Outcome::changed(said);
+    outcome.consistency = Some(taken.consistency);
+    Ok(outcome)
+}
+
+async fn delete(
+    ctx: &Ctx,
+    vm: &Definition,
+    monitor: &mut Option<Qmp>,
+    nodes: &[Node],
+    name: &str,
+) -> Result<()> {
+    let dir = ctx.store.dir(&vm.name)?;
+    let change = Change::SnapshotDelete {
+        tag: name.to_owned(),
+    };
+    let mut journal = Journal::begin(&dir, change)?;
+    journal.phase(Phase::Working)?;
+    reach(ctx, monitor).delete(nodes, name).await?;
+    journal.phase(Phase::Recording)?;
+    forget(ctx, vm, name)?;
+    journal.finish()?;
+    told(
+        ctx,
+        vm,
+        "SNAPSHOT_DELETED",
+        format!("snapshot {} deleted", shown(name)),
+    );
+    Ok(())
+}
+
+pub(super) fn reach<'a>(ctx: &'a Ctx, monitor: &'a mut Option<Qmp>) -> Reach<'a> {
     match monitor {
         Some(qmp) => Reach::Monitor(qmp),
         None => Reach::Files(&ctx.env),
     }
 }
 
-/// Takes a snapshot, and reads back what it became.
-async fn take(
-    ctx: &Ctx,
-    vm: &Definition,
-    monitor: &mut Option<Qmp>,
-    nodes: &[Node],
-    name: &str,
-    memory: bool,
-    note: Option<String>,
-) -> Result<Option<Consistency>> {
-    let dir = ctx.store.dir(&vm.name)?;
-    let how = if monitor.is_some() {
-        Consistency::Crash
-    } else {
-        Consistency::Offline
-    };
-    let change = Change::SnapshotCreate {
-        tag: name.to_owned(),
-        how: Some(how),
-        note: note.clone(),
-    };
-    let mut journal = Journal::begin(&dir, change)?;
-    journal.phase(Phase::Working)?;
-    let mut reach = reach(ctx, monitor);
-    if let Err(error) = reach.create(nodes, name, memory).await {
-        // Taken back already; only a monitor that went away leaves it to doctor.
-        if reach
-            .list(nodes)
-            .await
-            .is_ok_and(|inside| inside.values().flatten().all(|i| i.tag != name))
-        {
-            journal.finish()?;
-        }
-        return Err(error);
-    }
-    journal.phase(Phase::Recording)?;
-    let consistency = noted(&dir, &reach.list(nodes).await?, name, Some(how), note)?;
-    journal.finish()?;
-    told(
-        ctx,
-        vm,
-        "SNAPSHOT_CREATED",
-        format!("snapshot {} taken", shown(name)),
-    );
-    Ok(consistency)
-}
-
-/// Writes a snapshot that is in the images into the records.
-pub(in super::super) fn noted(
-    dir: &std::path::Path,
-    inside: &inside::Inside,
-    name: &str,
-    how: Option<Consistency>,
-    note: Option<String>,
-) -> Result<Option<Consistency>> {
-    let memory = inside
-        .values()
-        .flatten()
-        .any(|i| i.tag == name && i.vm_state > 0);
-    let consistency = if memory {
-        Some(Consistency::Memory)
-    } else {
-        how
-    };
-    let mut records = Records::load(dir)?;
-    records.took(name, consistency, note);
-    records.save(dir)?;
-    Ok(consistency)
-}
-
-fn told(ctx: &Ctx, vm: &Definition, kind: &str, message: String) {
+pub(super) fn told(ctx: &Ctx, vm: &Definition, kind: &str, message: String) {
     events::say(ctx, vm, EventLevel::Info, kind, message);
 }
 
@@ -196,7 +167,6 @@ fn forget(ctx: &Ctx, vm: &Definition, name: &str) -> Result<()> {
     records.save(&dir)
 }
 
-#[allow(clippy::too_many_arguments)]
 async fn restore(
     ctx: &Ctx,
     cx: &TaskCx,
@@ -205,12 +175,17 @@ async fn restore(
     mut monitor: Option<Qmp>,
     name: &str,
     start: bool,
-    keep: Option<&str>,
 ) -> Result<Outcome> {
-    if let Some(keep) = keep {
+    let dir = ctx.store.dir(&vm.name)?;
+    if let Some(keep) = &snapping.back.keep {
         cx.step(format!("Keep the present as {}", shown(keep)));
-        let memory = monitor.is_some();
-        take(ctx, vm, &mut monitor, &snapping.nodes, keep, memory, None).await?;
+        let got = if monitor.is_some() {
+            Consistency::Memory
+        } else {
+            super::outlook(ctx, vm, false, false).await.best
+        };
+        let taking = Taking::new(ctx, vm, monitor.as_ref(), Some(got), keep);
+        taking.take(&mut monitor, &snapping.nodes).await?;
     }
     cx.checkpoint()?;
     if monitor.is_some() {
@@ -221,7 +196,6 @@ async fn restore(
         return Err(why);
     }
     cx.step(format!("Take its disks back to {}", shown(name)));
-    let dir = ctx.store.dir(&vm.name)?;
     let mut journal = Journal::begin(
         &dir,
         Change::SnapshotRestore {
@@ -230,6 +204,8 @@ async fn restore(
     )?;
     journal.phase(Phase::Working)?;
     Reach::Files(&ctx.env).apply(&snapping.nodes, name).await?;
+    // From here on what was saved by a hibernate fits no more.
+    hibernate::forget(ctx, vm, &snapping.nodes).await?;
     journal.phase(Phase::Recording)?;
     let mut records = Records::load(&dir)?;
     records.current = Some(name.to_owned());
@@ -261,27 +237,38 @@ async fn start_at(
     name: &str,
 ) -> Result<()> {
     let at = shown(name);
+    let memory = snapping.back.memory;
     cx.step("Start it");
-    process::spawn(ctx, vm).await.map_err(|mut e| {
+    let started = if memory {
+        process::spawn_halted(ctx, vm).await
+    } else {
+        process::spawn(ctx, vm).await
+    };
+    started.map_err(|mut e| {
         e.message = format!("its disks are at {at}, but {}", e.message);
         e
     })?;
-    if !snapping.memory {
+    if !memory {
         return Ok(());
     }
     cx.step("Load its RAM");
     let mut qmp = process::connect(ctx, vm)
         .await?
         .ok_or_else(|| Error::backend(format!("{} ended right after its start", ctx.called(vm))))?;
-    inside::load(&mut qmp, &snapping.nodes, name)
-        .await
-        .map_err(|mut e| {
-            e.message = format!(
-                "{}. Its disks are at {at}, and it was started from them without the saved RAM",
-                e.message
-            );
-            e
-        })
+    let loaded = inside::load(&mut qmp, &snapping.nodes, name).await;
+    if loaded.is_err() {
+        // QEMU stays at "restore-vm" otherwise, with devices half of them loaded.
+        qmp.execute("system_reset", Value::Null, process::MONITOR)
+            .await?;
+    }
+    qmp.execute("cont", Value::Null, process::MONITOR).await?;
+    loaded.map_err(|mut e| {
+        e.message = format!(
+            "{}. Its disks are at {at}, and it was started from them without the saved RAM",
+            e.message
+        );
+        e
+    })
 }
 
 /// Powers a VM off now. The caller holds its lock.
