@@ -8,10 +8,7 @@ use futures::stream::BoxStream;
 use super::calls::Calls;
 use super::guest::Guest;
 use super::world::{Mood, World};
-use crate::backend::contract::{
-    Backend, Change, Changes, CreateRequest, Events, Families, Metrics, PauseRequest, PowerRequest,
-    Prepared, ReadCx, RemoveRequest, Routes, SnapshotRequest,
-};
+use crate::backend::contract::{Backend, Change, Events, Families, Metrics, Prepared, ReadCx};
 use crate::model::{
     Check, Detail, Event, Facts, Instance, InstanceId, Inventory, Kind, Operation, Refusal, Result,
     Sample, State, Support,
@@ -49,6 +46,42 @@ impl Demo {
             refusal.message,
             refusal.remedy,
         ))
+    }
+
+    /// The guest that is to be changed, or what refuses every change of it.
+    pub(crate) async fn look(
+        &self,
+        cx: &ReadCx,
+        method: &'static str,
+        on: &Instance,
+    ) -> Result<std::result::Result<Guest, Prepared>> {
+        self.world.answer(cx, method).await?;
+        let guest = self.world.guest_as(on)?;
+        Ok(match Self::guard(&guest) {
+            Some(refused) => Err(refused),
+            None => Ok(guest),
+        })
+    }
+
+    /// `refused` with a remedy, for `guest` as it is.
+    pub(crate) fn refuse(
+        guest: &Guest,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Prepared {
+        Prepared::refused(guest.token(), message, Some(remedy.into()))
+    }
+
+    /// What refuses a change that only a stopped instance takes.
+    pub(crate) fn must_be_off(guest: &Guest) -> Option<Prepared> {
+        let id = guest.id();
+        guest.state().is_active().then(|| {
+            Self::refuse(
+                guest,
+                format!("{id} is {}", guest.state()),
+                format!("stop it first: corral stop {id}"),
+            )
+        })
     }
 
     fn refusal(guest: &Guest) -> Option<Refusal> {
@@ -161,40 +194,6 @@ impl Backend for Demo {
 
     fn families(&self) -> &dyn Families {
         self
-    }
-}
-
-impl Families for Demo {
-    fn power(&self) -> Option<&dyn Changes<PowerRequest>> {
-        Some(self)
-    }
-
-    fn pause(&self) -> Option<&dyn Changes<PauseRequest>> {
-        self.world.dialect.has_pause().then_some(self as _)
-    }
-
-    fn create(&self) -> Option<&dyn Changes<CreateRequest>> {
-        Some(self)
-    }
-
-    fn remove(&self) -> Option<&dyn Changes<RemoveRequest>> {
-        Some(self)
-    }
-
-    fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
-        Some(self)
-    }
-
-    fn routes(&self) -> Option<&dyn Routes> {
-        Some(self)
-    }
-
-    fn metrics(&self) -> Option<&dyn Metrics> {
-        Some(self)
-    }
-
-    fn events(&self) -> Option<&dyn Events> {
-        Some(self)
     }
 }
 

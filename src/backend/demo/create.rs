@@ -38,7 +38,9 @@ impl Changes<CreateRequest> for Demo {
                 .in_context(world.name()));
         }
         let id = self.new_id(&on.id, &request.name);
-        if world.taken(|g| *g.id() == id || (g.base.name == request.name && named(world.dialect))) {
+        if world.taken(|g| {
+            *g.id() == id || (g.base.name == request.name && world.dialect.has_unique_names())
+        }) {
             return refuse(
                 format!(
                     "{} has an instance {} already",
@@ -105,14 +107,6 @@ impl Changes<CreateRequest> for Demo {
     }
 }
 
-/// Names are unique where instances are found by them.
-fn named(dialect: Dialect) -> bool {
-    matches!(
-        dialect,
-        Dialect::Qemu | Dialect::Libvirt | Dialect::Virtualbox | Dialect::Vsphere
-    )
-}
-
 /// The ID of an instance behind a peer: the rest of it is the ID over there.
 pub(crate) fn relayed(context: &str, path: &str, key: &str) -> InstanceId {
     let path: Vec<&str> = path.split('/').chain([key]).collect();
@@ -121,7 +115,7 @@ pub(crate) fn relayed(context: &str, path: &str, key: &str) -> InstanceId {
 
 impl Demo {
     /// The ID that the server gives: by name where it has names, else the next of its own keys.
-    fn new_id(&self, wanted: &InstanceId, name: &str) -> InstanceId {
+    pub(crate) fn new_id(&self, wanted: &InstanceId, name: &str) -> InstanceId {
         let world = &self.world;
         let context = world.name();
         let namespace = wanted.namespace();
@@ -149,7 +143,7 @@ impl Demo {
         }
     }
 
-    fn draft(&self, id: InstanceId, request: &CreateRequest) -> Guest {
+    pub(crate) fn draft(&self, id: InstanceId, request: &CreateRequest) -> Guest {
         let world = &self.world;
         let dialect = world.dialect;
         let mut random = Random::new(world.knobs.seed, &format!("draft {id}"));
@@ -220,5 +214,15 @@ impl Demo {
             source: Some("agent".into()),
         }));
         guest
+    }
+}
+
+impl Dialect {
+    /// Names are unique where instances are found by them.
+    pub(crate) const fn has_unique_names(self) -> bool {
+        matches!(
+            self,
+            Self::Qemu | Self::Libvirt | Self::Virtualbox | Self::Vsphere
+        )
     }
 }

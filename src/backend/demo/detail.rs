@@ -52,7 +52,7 @@ pub(crate) fn detail(world: &World, guest: &Guest) -> Detail {
 }
 
 /// The definition in the impersonated kind's form.
-fn native(dialect: Dialect, guest: &Guest) -> Native {
+pub(crate) fn native(dialect: Dialect, guest: &Guest) -> Native {
     let row = &guest.base;
     let name = shown(&row.name).into_owned();
     let cpus = row.cpus.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The kinds that are impersonated, and what is particular to each.
 
-use crate::model::{InstanceKind, Kind, NativeFormat, Snapshot, State};
+use crate::model::{Family, InstanceKind, Kind, NativeFormat, Snapshot, State};
 
 /// A kind that is impersonated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,11 +79,6 @@ impl Dialect {
         !matches!(self, Self::Qemu | Self::Virtualbox)
     }
 
-    /// Can halt a guest's CPUs.
-    pub(crate) const fn has_pause(self) -> bool {
-        !matches!(self, Self::Nutanix)
-    }
-
     /// The list itself carries the incarnation; else only the detail does.
     pub(crate) const fn lists_uid(self) -> bool {
         !matches!(self, Self::Proxmox)
@@ -96,10 +91,7 @@ impl Dialect {
 
     /// Where the backend publishes guest ports on an address of its host.
     pub(crate) const fn publishes(self) -> bool {
-        matches!(
-            self,
-            Self::Qemu | Self::Incus | Self::Kubevirt | Self::Virtualbox
-        )
+        self.has(Family::Publish)
     }
 
     /// First half of the MAC addresses it gives out.
@@ -269,6 +261,34 @@ impl Dialect {
             Self::Nutanix => ("nic0", "vlan10", "virtio"),
             Self::Peer => ("eth0", "lan", "virtio"),
         }
+    }
+
+    /// Slot and bus of the drive for media.
+    pub(crate) const fn drive(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Qemu | Self::Peer | Self::Kubevirt => ("cdrom0", "sata"),
+            Self::Libvirt => ("sda", "sata"),
+            Self::Incus => ("iso", "scsi"),
+            Self::Proxmox => ("ide2", "ide"),
+            Self::Virtualbox => ("IDE-1", "ide"),
+            Self::Vsphere => ("CD/DVD drive 1", "sata"),
+            Self::Xen => ("xvdd", "xen"),
+            Self::Nutanix => ("ide.0", "ide"),
+        }
+    }
+
+    /// Slot, network and model of NIC number `n`.
+    pub(crate) fn nic_at(self, kind: InstanceKind, n: usize) -> (String, String, String) {
+        let (first, network, model) = self.nic(kind);
+        let slot = match (self, kind) {
+            (Self::Kubevirt, _) if n > 0 => format!("net{n}"),
+            (Self::Virtualbox | Self::Vsphere, InstanceKind::Vm) => {
+                format!("{}{}", first.trim_end_matches('1'), n + 1)
+            }
+            (_, _) if n == 0 => first.to_owned(),
+            (_, _) => format!("{}{n}", first.trim_end_matches('0')),
+        };
+        (slot, network.to_owned(), model.to_owned())
     }
 
     /// Why `name` cannot be the name of an instance.

@@ -1,7 +1,10 @@
 //! One simulated guest.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
+use super::act::Sizes;
 use super::dialect::Dialect;
 use super::random::Random;
 use crate::model::{
@@ -39,6 +42,19 @@ pub(crate) struct Guest {
     pub(crate) started_at: Option<Timestamp>,
     /// The addresses it has while it runs.
     pub(crate) addresses: Vec<Address>,
+    /// How far it grows without a restart.
+    pub(crate) room: Room,
+    /// What is true from the next start on.
+    pub(crate) next: Option<Sizes>,
+    /// Files that were copied into it.
+    pub(crate) files: BTreeMap<String, Timestamp>,
+}
+
+/// How far a guest grows without a restart; `None` is not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Room {
+    pub(crate) cpus: Option<u32>,
+    pub(crate) memory: Option<Bytes>,
 }
 
 impl Guest {
@@ -79,6 +95,9 @@ impl Guest {
             temper: Temper::Willing,
             started_at: None,
             addresses: Vec::new(),
+            room: Room::default(),
+            next: None,
+            files: BTreeMap::new(),
             base,
         };
         guest.add_disk(dialect, &key, gib(20));
@@ -100,13 +119,77 @@ impl Guest {
             owned: true,
             readonly: false,
         });
-        self.base.disk_bytes = Some(Bytes(
-            self.disks
-                .iter()
-                .filter_map(|d| d.size_bytes)
-                .map(|b| b.0)
-                .sum(),
-        ));
+        self.sum_up();
+    }
+
+    /// Brings the row's sums in line with disks and NICs.
+    pub(crate) fn sum_up(&mut self) {
+        let disks = self.disks.iter().filter(|d| d.device == "disk");
+        let sizes = disks.filter_map(|d| d.size_bytes).map(|b| b.0);
+        self.base.disk_bytes = Some(Bytes(sizes.sum()));
+        if self.base.macs.is_some() {
+            self.base.macs = Some(self.nics.iter().filter_map(|n| n.mac.clone()).collect());
+        }
+    }
+
+    /// Puts a medium into a drive, or takes it out; a drive that is not there is added.
+    pub(crate) fn set_medium(&mut self, dialect: Dialect, drive: &str, image: Option<&str>) {
+        if !self.disks.iter().any(|d| d.name == drive) {
+            self.disks.push(Disk {
+                name: drive.to_owned(),
+                device: "cdrom".into(),
+                bus: Some(dialect.drive().1.into()),
+                source: None,
+                format: Some("raw".into()),
+                size_bytes: None,
+                used_bytes: None,
+                backing: None,
+                owned: false,
+                readonly: true,
+            });
+        }
+        if let Some(disk) = self.disks.iter_mut().find(|d| d.name == drive) {
+            disk.source = image.map(str::to_owned);
+        }
+    }
+
+    /// Back to what was kept of it; the row's address and incarnation stay.
+    pub(crate) fn become_again(&mut self, kept: Self) {
+        let base = Instance {
+            id: self.base.id.clone(),
+            name: self.base.name.clone(),
+            host: self.base.host.clone(),
+            tags: self.base.tags.clone(),
+            ..kept.base
+        };
+        *self = Self {
+            base: Instance {
+                state: State::Stopped,
+                native_state: None,
+                ..base
+            },
+            uid: self.uid.clone(),
+            uid_known: self.uid_known,
+            revision: self.revision,
+            snapshots: std::mem::take(&mut self.snapshots),
+            started_at: None,
+            ..kept
+        };
+    }
+
+    /// What waited for a restart is true now.
+    pub(crate) fn settle(&mut self) {
+        self.pending.clear();
+        if let Some(next) = self.next.take() {
+            self.base.cpus = next.cpus.or(self.base.cpus);
+            self.base.memory_bytes = next.memory.or(self.base.memory_bytes);
+        }
+    }
+
+    pub(crate) fn disk(&self, slot: &str) -> Option<&Disk> {
+        self.disks
+            .iter()
+            .find(|d| d.name == slot && d.device == "disk")
     }
 
     pub(crate) fn id(&self) -> &InstanceId {
@@ -131,6 +214,9 @@ impl Guest {
             self.started_at.get_or_insert(at);
         } else if !state.is_active() {
             self.started_at = None;
+        }
+        if state == State::Stopped && self.next.is_some() {
+            self.settle();
         }
     }
 

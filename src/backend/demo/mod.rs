@@ -3,22 +3,35 @@
 //! Opened in place of [`KindInfo::open`](super::contract::KindInfo::open). It reports the kind it
 //! impersonates, implements the families that exist, and is no column of the matrix.
 
+mod absent;
 mod act;
 mod backend;
 mod calls;
+mod changes;
 mod create;
 mod detail;
+mod devices;
 mod dialect;
+mod edit;
+mod effect;
+mod families;
 mod fleet;
 mod guest;
 mod knobs;
+mod life;
+mod logs;
+mod marks;
 mod native;
+mod png;
 mod power;
 mod random;
 mod remove;
 mod routes;
+mod screen;
 mod snapshots;
+mod stores;
 mod support;
+mod transfer;
 mod watch;
 mod work;
 mod world;

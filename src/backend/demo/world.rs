@@ -12,6 +12,7 @@ use super::dialect::Dialect;
 use super::guest::Guest;
 use super::knobs::Knobs;
 use super::random::Random;
+use super::stores::Stores;
 use crate::backend::contract::{Change, ReadCx};
 use crate::model::{
     ContextSpec, Error, ErrorKind, Event, EventLevel, Host, Instance, InstanceId, Inventory,
@@ -51,6 +52,7 @@ struct Inner {
     problems: Vec<Problem>,
     events: Vec<Event>,
     random: Random,
+    stores: Stores,
 }
 
 impl World {
@@ -74,6 +76,7 @@ impl World {
                 problems,
                 events: Vec::new(),
                 random,
+                stores: Stores::new(dialect, &spec.name),
             }),
             changes: broadcast::channel(WATCH_BACKLOG).0,
             turn: watch::channel(0).0,
@@ -172,6 +175,23 @@ impl World {
         }
     }
 
+    /// Copies of all guests.
+    pub(crate) fn guests(&self) -> Vec<Guest> {
+        self.lock().guests.values().cloned().collect()
+    }
+
+    pub(crate) fn with_stores<T>(&self, with: impl FnOnce(&mut Stores) -> T) -> T {
+        with(&mut self.lock().stores)
+    }
+
+    /// A problem of the context says this.
+    pub(crate) fn problem_about(&self, text: &str) -> bool {
+        self.lock()
+            .problems
+            .iter()
+            .any(|p| p.message.contains(text))
+    }
+
     /// A copy of a guest.
     pub(crate) fn guest(&self, id: &InstanceId) -> Option<Guest> {
         self.lock().guests.get(id).cloned()
@@ -249,6 +269,33 @@ impl World {
         let row = guest.row(self.dialect, self.now(), self.knobs.seed);
         self.lock().guests.insert(guest.id().clone(), guest);
         self.tell(Change::Upsert(Box::new(row)));
+    }
+
+    /// Gives a guest another name, and the ID that follows from it; false when it is gone.
+    pub(crate) fn rename(&self, id: &InstanceId, new: &InstanceId, name: &str) -> bool {
+        let now = self.now();
+        let mut inner = self.lock();
+        let Some(at) = inner.guests.get_index_of(id) else {
+            return false;
+        };
+        let Some((_, mut guest)) = inner.guests.shift_remove_index(at) else {
+            return false;
+        };
+        guest.revision += 1;
+        name.clone_into(&mut guest.base.name);
+        guest.base.id = new.clone();
+        for snapshot in &mut guest.snapshots {
+            snapshot.instance = new.clone();
+        }
+        let row = guest.row(self.dialect, now, self.knobs.seed);
+        let at = at.min(inner.guests.len());
+        inner.guests.shift_insert(at, new.clone(), guest);
+        drop(inner);
+        if new != id {
+            self.tell(Change::Gone(id.clone()));
+        }
+        self.tell(Change::Upsert(Box::new(row)));
+        true
     }
 
     pub(crate) fn remove(&self, id: &InstanceId) -> Option<Guest> {

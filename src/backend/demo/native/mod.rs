@@ -14,7 +14,7 @@ mod xen;
 use super::act::Act;
 use super::dialect::Dialect;
 use super::guest::Guest;
-use crate::model::shown;
+use crate::model::{Disk, Nic, shown};
 
 /// The call of `dialect` that does `act` to `guest`, as a dry run prints it.
 pub(super) fn call(dialect: Dialect, act: &Act, guest: &Guest) -> String {
@@ -41,4 +41,23 @@ fn size(guest: &Guest, n: usize) -> String {
         .and_then(|d| d.size_bytes)
         .unwrap_or_default();
     format!("{}G", bytes.0 >> 30)
+}
+
+/// Where a disk's data is.
+fn source(disk: &Disk) -> &str {
+    disk.source.as_deref().unwrap_or("new")
+}
+
+/// What a disk is attached to.
+fn bus(disk: &Disk) -> &'static str {
+    match disk.bus.as_deref() {
+        Some("scsi") => "scsi-hd",
+        Some("sata") => "ide-hd",
+        _ => "virtio-blk-pci",
+    }
+}
+
+/// The MAC of a NIC.
+fn mac(nic: &Nic) -> &str {
+    nic.mac.as_deref().unwrap_or("auto")
 }
