@@ -62,21 +62,35 @@ impl Logs for Demo {
         Ok(lines)
     }
 
-    fn follow(&self, on: &Instance, source: &str) -> BoxStream<'static, Result<String>> {
-        if let Err(error) = self.known(source) {
-            return stream::iter([Err(error)]).boxed();
-        }
+    fn follow(
+        &self,
+        on: &Instance,
+        source: &str,
+        tail: usize,
+    ) -> BoxStream<'static, Result<String>> {
+        let seen = self.known(source).and_then(|()| {
+            // Subscribed before the past is read: nothing falls between.
+            let changes = self.world.subscribe();
+            let guest = self.world.guest_as(on)?;
+            let mut past = lines(&self.world, &guest, source);
+            past.drain(..past.len().saturating_sub(tail));
+            Ok((changes, past))
+        });
+        let (changes, past) = match seen {
+            Ok(seen) => seen,
+            Err(error) => return stream::iter([Err(error)]).boxed(),
+        };
         let tail = Tail {
-            changes: self.world.subscribe(),
+            changes,
             world: Arc::clone(&self.world),
             id: on.id.clone(),
             turn: 0,
         };
-        stream::unfold(tail, |mut tail| async move {
+        let coming = stream::unfold(tail, |mut tail| async move {
             let line = tail.next().await?;
             Some((line, tail))
-        })
-        .boxed()
+        });
+        stream::iter(past.into_iter().map(Ok)).chain(coming).boxed()
     }
 }
 

@@ -46,12 +46,24 @@ impl Demo {
             return Ok(refused);
         }
         let (act, done) = match request {
-            FilesRequest::Push { from, to } => {
+            FilesRequest::Push {
+                from,
+                to,
+                overwrite,
+            } => {
+                let there = EVERYWHERE.contains(&to.as_str()) || guest.files.contains_key(&to);
+                if there && !overwrite {
+                    return Ok(Self::refuse(
+                        guest,
+                        format!("{} is in {id} already", shown(&to)),
+                        "Choose another place, or add --overwrite.",
+                    ));
+                }
                 let from = from.to_string_lossy().into_owned();
                 let done = format!("{} is in {id}", shown(&to));
                 (Act::Push { from, to }, done)
             }
-            FilesRequest::Pull { from, to } => {
+            FilesRequest::Pull { from, to, .. } => {
                 let known = EVERYWHERE.contains(&from.as_str()) || guest.files.contains_key(&from);
                 if !known {
                     return Err(
