@@ -222,7 +222,6 @@ impl Act {
                 words
             }
             Self::AddDisk { disk } => format!("corral disk remove {id} {}", word(&disk.name)),
-            Self::MoveDisk { .. } | Self::GrowDisk { .. } | Self::DetachDisk { .. } => return None,
             Self::AddNic { nic } => format!("corral nic remove {id} {}", word(&nic.name)),
             Self::Insert { .. } => format!("corral media eject {id}"),
             _ => return None,

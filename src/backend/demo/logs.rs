@@ -140,7 +140,7 @@ impl Tail {
                     Err(RecvError::Closed) => return None,
                 },
                 () = chatter => {
-                    let Some(guest) = self.world.guest(&self.id) else { return None };
+                    let guest = self.world.guest(&self.id)?;
                     if guest.state() == State::Running {
                         self.turn += 1;
                         return Some(Ok(line(now, said(&self.world, &guest, self.turn))));

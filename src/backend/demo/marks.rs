@@ -7,22 +7,22 @@ use super::dialect::Dialect;
 use super::guest::Guest;
 use super::work::Work;
 use crate::backend::contract::{AutostartRequest, NoteRequest, Prepared, TagsRequest};
-use crate::model::{Result, shown};
+use crate::model::shown;
 
 family!(TagsRequest, "tags.prepare", set_tags);
 family!(NoteRequest, "notes.prepare", set_note);
 family!(AutostartRequest, "autostart.prepare", set_autostart);
 
 impl Demo {
-    fn set_tags(&self, guest: &Guest, request: TagsRequest) -> Result<Prepared> {
+    fn set_tags(&self, guest: &Guest, request: TagsRequest) -> Prepared {
         let id = guest.id();
         for tag in &request.add {
             if let Some(why) = self.world.dialect.bad_tag(tag) {
-                return Ok(Self::refuse(
+                return Self::refuse(
                     guest,
                     format!("tag {}: {why}", shown(tag)),
                     "Choose another tag.",
-                ));
+                );
             }
         }
         let mut tags = guest.base.tags.clone();
@@ -33,25 +33,22 @@ impl Demo {
             }
         }
         if tags == guest.base.tags {
-            return Ok(Prepared::unchanged(
-                guest.token(),
-                format!("{id} has these tags already"),
-            ));
+            return Prepared::unchanged(guest.token(), format!("{id} has these tags already"));
         }
         let done = if tags.is_empty() {
             format!("{id} has no tags")
         } else {
             format!("{id} has the tags {}", shown(&tags.join(" ")))
         };
-        Ok(Work::new(vec![Act::SetTags { tags }], done).plan(&self.world, guest))
+        Work::new(vec![Act::SetTags { tags }], done).plan(&self.world, guest)
     }
 
-    fn set_note(&self, guest: &Guest, request: NoteRequest) -> Result<Prepared> {
+    fn set_note(&self, guest: &Guest, request: NoteRequest) -> Prepared {
         let id = guest.id();
         let text = request.text.filter(|text| !text.is_empty());
         if text == guest.base.note {
             let what = text.map_or("has no note", |_| "has this note already");
-            return Ok(Prepared::unchanged(guest.token(), format!("{id} {what}")));
+            return Prepared::unchanged(guest.token(), format!("{id} {what}"));
         }
         let done = match &text {
             Some(_) => format!("{id} has another note"),
@@ -61,25 +58,22 @@ impl Demo {
         if let Some(old) = &guest.base.note {
             prepared.notes.push(format!("It was: {}", shown(old)));
         }
-        Ok(prepared)
+        prepared
     }
 
-    fn set_autostart(&self, guest: &Guest, request: AutostartRequest) -> Result<Prepared> {
+    fn set_autostart(&self, guest: &Guest, request: AutostartRequest) -> Prepared {
         let id = guest.id();
         let on = request.on;
         let how = if on { "starts" } else { "does not start" };
         if guest.base.autostart == Some(on) {
-            return Ok(Prepared::unchanged(
-                guest.token(),
-                format!("{id} {how} with its host already"),
-            ));
+            return Prepared::unchanged(guest.token(), format!("{id} {how} with its host already"));
         }
         if on && guest.base.template {
-            return Ok(Self::refuse(
+            return Self::refuse(
                 guest,
                 format!("{id} is a template: it is not started"),
                 format!("Make an instance from it: corral clone {id} NAME"),
-            ));
+            );
         }
         let done = format!("{id} {how} with its host");
         let mut prepared = Work::new(vec![Act::SetAutostart { on }], done).plan(&self.world, guest);
@@ -89,7 +83,7 @@ impl Demo {
                     .into(),
             );
         }
-        Ok(prepared)
+        prepared
     }
 }
 

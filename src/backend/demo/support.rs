@@ -22,6 +22,7 @@ impl Dialect {
     }
 
     /// By what other means than a call of its own.
+    #[allow(clippy::match_same_arms, reason = "one line per kind and operation")]
     fn emulates(self, operation: Operation) -> Option<&'static str> {
         use Operation as O;
         Some(match (self, operation) {
@@ -75,6 +76,7 @@ impl Dialect {
     }
 
     /// What has to hold.
+    #[allow(clippy::match_same_arms, reason = "one line per kind and operation")]
     fn condition(self, operation: Operation) -> Option<&'static str> {
         use Operation as O;
         Some(match (self, operation) {
@@ -200,6 +202,7 @@ impl Dialect {
         })
     }
 
+    #[allow(clippy::match_same_arms, reason = "one line per operation")]
     fn rest_not_now(self, operation: Operation, on: &Instance) -> Option<&'static str> {
         use Operation as O;
         let state = on.state;

@@ -65,7 +65,7 @@ impl Demo {
                 "Give --size, or --image.",
             );
         }
-        let n = (0..)
+        let n = (0..1000)
             .find(|n| {
                 let name = dialect.disk(guest.base.kind, id.key(), *n).0;
                 guest.disks.iter().all(|d| d.name != name)

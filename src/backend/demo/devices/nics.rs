@@ -8,12 +8,12 @@ use super::super::guest::Guest;
 use super::super::random::Random;
 use super::super::work::Work;
 use crate::backend::contract::{NicRequest, Prepared};
-use crate::model::{Nic, Operation, Result, shown};
+use crate::model::{Nic, Operation, shown};
 
 family!(NicRequest, "nics.prepare", change_nics);
 
 impl Demo {
-    fn change_nics(&self, guest: &Guest, request: NicRequest) -> Result<Prepared> {
+    fn change_nics(&self, guest: &Guest, request: NicRequest) -> Prepared {
         let dialect = self.world.dialect;
         let (prepared, hot) = match request {
             NicRequest::Add {
@@ -31,9 +31,9 @@ impl Demo {
             && dialect.needs_off(hot)
             && let Some(refused) = Self::must_be_off(guest)
         {
-            return Ok(refused);
+            return refused;
         }
-        Ok(prepared)
+        prepared
     }
 
     fn attach_nic(
@@ -79,7 +79,7 @@ impl Demo {
                 "Choose another --mac, or leave it out.",
             );
         }
-        let n = (0..)
+        let n = (0..1000)
             .find(|n| {
                 let name = dialect.nic_at(kind, *n).0;
                 guest.nics.iter().all(|nic| nic.name != name)

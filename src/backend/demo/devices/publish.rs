@@ -7,13 +7,13 @@ use super::super::guest::Guest;
 use super::super::random::Random;
 use super::super::work::Work;
 use crate::backend::contract::{Prepared, PublishRequest};
-use crate::model::{Result, shown};
+use crate::model::shown;
 
 family!(PublishRequest, "publish.prepare", publish);
 
 impl Demo {
-    fn publish(&self, guest: &Guest, request: PublishRequest) -> Result<Prepared> {
-        Ok(match request {
+    fn publish(&self, guest: &Guest, request: PublishRequest) -> Prepared {
+        match request {
             PublishRequest::Publish {
                 address,
                 port,
@@ -25,7 +25,7 @@ impl Demo {
                 port,
                 protocol,
             } => self.unpublish_port(guest, inside, port, &protocol),
-        })
+        }
     }
 
     fn publish_port(

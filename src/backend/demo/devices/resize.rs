@@ -7,7 +7,7 @@ use super::super::dialect::Dialect;
 use super::super::guest::Guest;
 use super::super::work::Work;
 use crate::backend::contract::{Prepared, ResizeRequest};
-use crate::model::{Bytes, Result, State};
+use crate::model::{Bytes, State};
 
 family!(ResizeRequest, "resize.prepare", resize);
 
@@ -21,7 +21,7 @@ enum Way {
 }
 
 impl Demo {
-    fn resize(&self, guest: &Guest, request: ResizeRequest) -> Result<Prepared> {
+    fn resize(&self, guest: &Guest, request: ResizeRequest) -> Prepared {
         let world = &self.world;
         let dialect = world.dialect;
         let id = guest.id();
@@ -34,7 +34,7 @@ impl Demo {
             later: false,
         };
         if let Some(refused) = self.bad_sizes(guest, &request, &sizes) {
-            return Ok(refused);
+            return refused;
         }
         let as_is = Sizes::default();
         let waiting = guest.next.is_some_and(|next| {
@@ -47,7 +47,7 @@ impl Demo {
             } else {
                 format!("{id} has these sizes already")
             };
-            return Ok(Prepared::unchanged(guest.token(), note));
+            return Prepared::unchanged(guest.token(), note);
         }
         let done = format!("{id} has {sizes}");
         let up = guest.state().is_active();
@@ -69,21 +69,21 @@ impl Demo {
             }
             Way::Pending | Way::Restart(_) if request.restart => {
                 if guest.state() == State::Paused {
-                    return Ok(Self::refuse(
+                    return Self::refuse(
                         guest,
                         format!("{id} is paused and cannot be restarted"),
                         format!("Resume it first: corral resume {id}"),
-                    ));
+                    );
                 }
                 vec![Act::ShutDown, Act::Reconfigure(sizes), Act::Start]
             }
             Way::Pending => Vec::new(),
             Way::Restart(why) => {
-                return Ok(Self::refuse(
+                return Self::refuse(
                     guest,
                     format!("{id} is {}: {why}", guest.state()),
                     format!("stop it first: corral stop {id} (or add --restart)"),
-                ));
+                );
             }
         };
         let mut prepared = Work::new(acts, done).plan(world, guest);
@@ -93,7 +93,7 @@ impl Demo {
                 .notes
                 .push("The headroom is there from its next start on".into());
         }
-        Ok(prepared)
+        prepared
     }
 
     fn bad_sizes(&self, guest: &Guest, request: &ResizeRequest, sizes: &Sizes) -> Option<Prepared> {

@@ -20,16 +20,16 @@ family!(HibernateRequest, "hibernate.prepare", hibernate);
 family!(TemplateRequest, "template.prepare", mark_template);
 
 impl Demo {
-    fn hibernate(&self, guest: &Guest, _: HibernateRequest) -> Result<Prepared> {
+    fn hibernate(&self, guest: &Guest, _: HibernateRequest) -> Prepared {
         let id = guest.id();
         if guest.base.kind == InstanceKind::Ct {
-            return Ok(Self::refuse(
+            return Self::refuse(
                 guest,
                 format!("{id} is a container: its memory is not kept"),
                 format!("Stop it instead: corral stop {id}"),
-            ));
+            );
         }
-        Ok(match guest.state() {
+        match guest.state() {
             State::Hibernated => {
                 Prepared::unchanged(guest.token(), format!("{id} is hibernated already"))
             }
@@ -45,10 +45,10 @@ impl Demo {
                 format!("{id} is {state}"),
                 format!("Start it first: corral start {id}"),
             ),
-        })
+        }
     }
 
-    fn mark_template(&self, guest: &Guest, request: TemplateRequest) -> Result<Prepared> {
+    fn mark_template(&self, guest: &Guest, request: TemplateRequest) -> Prepared {
         let id = guest.id();
         let on = request.on;
         if guest.base.template == on {
@@ -57,28 +57,25 @@ impl Demo {
             } else {
                 "no template"
             };
-            return Ok(Prepared::unchanged(
-                guest.token(),
-                format!("{id} is {what}"),
-            ));
+            return Prepared::unchanged(guest.token(), format!("{id} is {what}"));
         }
         if let Some(refused) = Self::must_be_off(guest) {
-            return Ok(refused);
+            return refused;
         }
         let one_way = self.world.dialect == Dialect::Proxmox;
         if one_way && !on {
-            return Ok(Self::refuse(
+            return Self::refuse(
                 guest,
                 format!("{id} stays a template: Proxmox has no way back"),
                 format!("Make an instance from it: corral clone {id} NAME"),
-            ));
+            );
         }
         if on && one_way && !guest.snapshots.is_empty() {
-            return Ok(Self::refuse(
+            return Self::refuse(
                 guest,
                 format!("{id} has snapshots: it cannot become a template here"),
                 format!("Delete them first: corral snapshot list {id}"),
-            ));
+            );
         }
         let done = if on {
             format!("{id} is a template: it refuses start and is cloned")
@@ -94,7 +91,7 @@ impl Demo {
                 step.undo = None;
             }
         }
-        Ok(prepared)
+        prepared
     }
 }
 

@@ -67,7 +67,9 @@ pub(super) fn call(act: &Act, guest: &Guest) -> String {
             &disk.name,
             &format!("\"type\":\"disk\",\"source\":{:?}", source(disk)),
         ),
-        Act::DetachDisk { slot } => patch(&format!("\"devices\":{{{slot:?}:null}}")),
+        Act::DetachDisk { slot } | Act::RemoveNic { slot, .. } => {
+            patch(&format!("\"devices\":{{{slot:?}:null}}"))
+        }
         Act::GrowDisk { slot, to } => device(slot, &format!("\"size\":\"{}\"", to.0)),
         Act::MoveDisk { slot, pool, .. } => format!(
             "POST {at}{in_project} {{\"migration\":true,\"devices\":{{{slot:?}:{{\"pool\":{pool:?}}}}}}}"
@@ -80,7 +82,6 @@ pub(super) fn call(act: &Act, guest: &Guest) -> String {
                 mac(nic)
             ),
         ),
-        Act::RemoveNic { slot, .. } => patch(&format!("\"devices\":{{{slot:?}:null}}")),
         Act::Insert { drive, image } => {
             device(drive, &format!("\"type\":\"disk\",\"source\":{image:?}"))
         }

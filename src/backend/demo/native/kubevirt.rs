@@ -1,4 +1,4 @@
-//! The calls of the KubeVirt and Kubernetes API.
+//! The calls of the `KubeVirt` and Kubernetes API.
 
 use super::super::act::Act;
 use super::super::guest::Guest;

@@ -17,7 +17,6 @@ pub(super) fn call(act: &Act, guest: &Guest) -> String {
         Act::Reboot => action("guest-reboot"),
         Act::Reset => action("reset"),
         Act::Cycle { .. } => action("power-cycle"),
-        Act::Pause | Act::Resume => action("none"),
         Act::TakeSnapshot { name, .. } => format!("POST {points} {name}"),
         Act::Revert { name } => format!("{} {name}", action("revert")),
         Act::DropSnapshot { name } => format!("DELETE {points}/{name}"),
@@ -28,7 +27,9 @@ pub(super) fn call(act: &Act, guest: &Guest) -> String {
         ),
         Act::RemoveDisk { source } => format!("DELETE {vms}/{key}/disks/{source}"),
         Act::Undefine { .. } => format!("DELETE {vms}/{key}"),
-        Act::Hibernate
+        Act::Pause
+        | Act::Resume
+        | Act::Hibernate
         | Act::SetAutostart { .. }
         | Act::Publish { .. }
         | Act::Unpublish { .. }

@@ -5,6 +5,7 @@ use super::super::guest::Guest;
 use super::{mac, size, source};
 use crate::model::InstanceKind;
 
+#[allow(clippy::match_same_arms, reason = "one line per act")]
 pub(super) fn call(act: &Act, guest: &Guest) -> String {
     let key = guest.id().key();
     let node = guest.base.host.as_deref().unwrap_or("pve1");

@@ -4,6 +4,7 @@ use super::super::act::Act;
 use super::super::guest::Guest;
 use super::{bus, mac, size};
 
+#[allow(clippy::match_same_arms, reason = "one line per act")]
 pub(super) fn call(act: &Act, guest: &Guest) -> String {
     let key = guest.id().key();
     let live = guest.state().is_active();

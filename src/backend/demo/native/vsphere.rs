@@ -4,6 +4,7 @@ use super::super::act::Act;
 use super::super::guest::Guest;
 use super::{mac, source};
 
+#[allow(clippy::match_same_arms, reason = "one line per act")]
 pub(super) fn call(act: &Act, guest: &Guest) -> String {
     let key = guest.id().key();
     let reconfigure = |what: &str| format!("ReconfigVM_Task {key} {what}");

@@ -1,5 +1,7 @@
 //! One simulated server: its guests, what it reports, and how it answers.
 
+mod events;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,20 +9,17 @@ use indexmap::IndexMap;
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
-use super::calls::Recorder;
-use super::dialect::Dialect;
-use super::guest::Guest;
-use super::knobs::Knobs;
-use super::random::Random;
-use super::stores::Stores;
 use crate::backend::contract::{Change, ReadCx};
+use crate::backend::demo::calls::Recorder;
+use crate::backend::demo::dialect::Dialect;
+use crate::backend::demo::guest::Guest;
+use crate::backend::demo::knobs::Knobs;
+use crate::backend::demo::random::Random;
+use crate::backend::demo::stores::Stores;
 use crate::model::{
-    ContextSpec, Error, ErrorKind, Event, EventLevel, Host, Instance, InstanceId, Inventory,
-    Problem, Result, State, shown,
+    ContextSpec, Error, ErrorKind, Event, Host, Instance, InstanceId, Inventory, Problem, Result,
 };
 
-/// Events kept for `recorded`.
-const KEPT_EVENTS: usize = 1000;
 /// Changes a slow watcher may lag behind before it is sent everything anew.
 const WATCH_BACKLOG: usize = 1024;
 
@@ -306,34 +305,6 @@ impl World {
         gone
     }
 
-    /// Writes an event down and tells the watchers.
-    pub(crate) fn report(&self, id: &InstanceId, level: EventLevel, kind: &str, message: &str) {
-        let event = Event {
-            at: self.now(),
-            context: self.name().to_owned(),
-            instance: Some(id.clone()),
-            level,
-            kind: kind.to_owned(),
-            message: message.to_owned(),
-        };
-        let mut inner = self.lock();
-        if inner.events.len() >= KEPT_EVENTS {
-            inner.events.remove(0);
-        }
-        inner.events.push(event.clone());
-        drop(inner);
-        self.tell(Change::Event(event));
-    }
-
-    pub(crate) fn events(&self, id: Option<&InstanceId>) -> Vec<Event> {
-        self.lock()
-            .events
-            .iter()
-            .filter(|e| id.is_none() || e.instance.as_ref() == id)
-            .cloned()
-            .collect()
-    }
-
     fn tell(&self, change: Change) {
         // Nobody watching is fine.
         let _ = self.changes.send(change);
@@ -403,44 +374,5 @@ impl World {
                 finish();
             });
         }
-    }
-
-    /// What had happened before the context was opened.
-    fn remember_the_past(&self) {
-        let now = self.now();
-        let mut inner = self.lock();
-        let mut past = Vec::new();
-        for guest in inner.guests.values() {
-            let event = |at, level, kind: &str, message: String| Event {
-                at,
-                context: self.spec.name.clone(),
-                instance: Some(guest.id().clone()),
-                level,
-                kind: kind.to_owned(),
-                message,
-            };
-            let name = shown(&guest.base.name);
-            if let Some(at) = guest.started_at {
-                past.push(event(
-                    at,
-                    EventLevel::Info,
-                    "started",
-                    format!("{name} was started"),
-                ));
-            }
-            match (guest.state(), &guest.base.reason) {
-                (State::Crashed | State::Broken, Some(why)) => {
-                    past.push(event(now, EventLevel::Error, "failed", why.clone()));
-                }
-                (State::Paused, Some(why)) => {
-                    past.push(event(now, EventLevel::Warn, "paused", why.clone()));
-                }
-                _ => {}
-            }
-        }
-        past.sort_by_key(|e| e.at);
-        let surplus = past.len().saturating_sub(KEPT_EVENTS);
-        past.drain(..surplus);
-        inner.events = past;
     }
 }
