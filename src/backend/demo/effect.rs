@@ -153,16 +153,22 @@ impl Act {
             Self::Insert { drive, image } => guest.set_medium(dialect, drive, Some(image)),
             Self::Eject { drive, .. } => guest.set_medium(dialect, drive, None),
             Self::Publish {
-                host, guest: port, ..
+                host,
+                guest: port,
+                protocol,
             } => guest.base.ports.get_or_insert_default().push(Port {
                 guest: *port,
                 host: host.clone(),
+                protocol: protocol.clone(),
             }),
             Self::Unpublish {
-                host, guest: port, ..
+                host,
+                guest: port,
+                protocol,
             } => {
                 if let Some(ports) = &mut guest.base.ports {
-                    ports.retain(|p| p.host != *host || p.guest != *port);
+                    ports
+                        .retain(|p| p.host != *host || p.guest != *port || p.protocol != *protocol);
                 }
             }
             Self::Rewrite { text } => super::edit::adopt(guest, text),

@@ -41,6 +41,7 @@ impl Demo {
         let ports = || guest.base.ports.iter().flatten();
         let same = ports().find(|p| {
             p.guest == inside
+                && p.protocol == protocol
                 && p.host.rsplit_once(':').is_some_and(|(at, number)| {
                     at == address && (port == 0 || number == port.to_string())
                 })
@@ -107,7 +108,7 @@ impl Demo {
             .ports
             .iter()
             .flatten()
-            .filter(|p| p.guest == inside && here(&p.host))
+            .filter(|p| p.guest == inside && p.protocol == protocol && here(&p.host))
             .map(|p| Act::Unpublish {
                 host: p.host.clone(),
                 guest: inside,

@@ -66,6 +66,7 @@ impl World {
             size_bytes: disk.size_bytes,
             used_bytes: disk.used_bytes,
             used_by: Vec::new(),
+            orphan: true,
         })
     }
 }

@@ -13,6 +13,7 @@ pub(crate) use places::pools;
 use super::backend::Demo;
 use super::dialect::Dialect;
 use super::guest::Guest;
+use super::random::Random;
 use crate::backend::contract::{Hosts, Networks, ReadCx, Storage};
 use crate::model::{
     Bytes, Error, Host, Image, InstanceKind, Network, Result, StoragePool, Volume, shown,
@@ -55,7 +56,38 @@ impl Stores {
 impl Hosts for Demo {
     async fn hosts(&self, cx: &ReadCx) -> Result<Vec<Host>> {
         self.world.answer(cx, "hosts").await?;
-        Ok(self.world.hosts.clone())
+        let world = &self.world;
+        let now = world.now();
+        let guests = world.guests();
+        let hosts = world.hosts.iter().map(|host| {
+            let mut host = host.clone();
+            let mut random = Random::new(world.knobs.seed, &format!("host {}", host.name));
+            let version = world.dialect.version();
+            host.facts.push(("Manager".into(), version.into()));
+            if !host.online {
+                return host;
+            }
+            let here = guests
+                .iter()
+                .filter(|g| g.base.host.as_ref() == Some(&host.name) && g.state().is_active());
+            let usages: Vec<_> = here.map(|g| g.usage(now, world.knobs.seed)).collect();
+            let memory: u64 = usages
+                .iter()
+                .filter_map(|u| u.memory_bytes)
+                .map(|b| b.0)
+                .sum();
+            let busy: f64 = usages.iter().filter_map(|u| u.cpu_percent).sum::<f64>() / 100.0;
+            let all = host.memory_bytes.map_or(0, |b| b.0);
+            host.running = Some(usages.len() as u64);
+            host.memory_used_bytes = Some(Bytes((memory + (3 << 30)).min(all)));
+            host.load =
+                Some([1.0, 0.9, 1.1].map(|part| ((busy + 0.2) * part * 100.0).round() / 100.0));
+            host.uptime_seconds = Some(86_400 * (3 + random.below(200)) + random.below(86_400));
+            host.kernel = Some(world.dialect.kernel().into());
+            host.acceleration = Some("kvm".into()).filter(|_| world.dialect.runs_on_kvm());
+            host
+        });
+        Ok(hosts.collect())
     }
 }
 
@@ -122,6 +154,7 @@ impl Storage for Demo {
                     size_bytes: disk.size_bytes,
                     used_bytes: disk.used_bytes,
                     used_by: vec![guest.id().clone()],
+                    orphan: false,
                 });
             }
         }
@@ -166,6 +199,8 @@ impl Networks for Demo {
                     .collect(),
                 host: None,
                 used_by: Some(used_by),
+                fault: None,
+                note: known.map(|n| places::reach(n.1).to_owned()),
                 name,
             }
         });
@@ -174,6 +209,23 @@ impl Networks for Demo {
 }
 
 impl Dialect {
+    /// What its hosts run.
+    const fn kernel(self) -> &'static str {
+        match self {
+            Self::Qemu | Self::Virtualbox | Self::Peer => "Linux 6.12.48",
+            Self::Libvirt | Self::Incus => "Linux 6.12.41",
+            Self::Kubevirt => "Linux 6.8.0",
+            Self::Proxmox => "Linux 6.14.8-2-pve",
+            Self::Vsphere => "VMkernel 8.0.3",
+            Self::Xen => "Xen 4.17.5",
+            Self::Nutanix => "AHV 10.0.1",
+        }
+    }
+
+    const fn runs_on_kvm(self) -> bool {
+        !matches!(self, Self::Virtualbox | Self::Vsphere | Self::Xen)
+    }
+
     /// Why there can be no NIC on `network`.
     pub(crate) fn lacks_network(self, kind: InstanceKind, network: &str) -> Option<String> {
         let known = places::networks(self);

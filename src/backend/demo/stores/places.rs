@@ -162,3 +162,12 @@ pub(super) const fn networks(dialect: Dialect) -> &'static [Known] {
         Dialect::Peer => &[("lan", "bridge", &["10.99.0.0/24"]), ("br0", "bridge", &[])],
     }
 }
+
+/// Who reaches guests on a network of this kind.
+pub(super) fn reach(kind: &str) -> &'static str {
+    match kind {
+        "user" => "guests reach out; published ports alone lead in",
+        "nat" | "masquerade" => "guests reach out; their host reaches them",
+        _ => "guests are on the network of their host",
+    }
+}
