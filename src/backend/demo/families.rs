@@ -2,12 +2,12 @@
 
 use super::backend::Demo;
 use crate::backend::contract::{
-    AutostartRequest, BackupRequest, Changes, CloneRequest, CreateRequest, DiskMoveRequest,
-    DiskRequest, EditNative, Events, ExportRequest, Families, FilesRequest, HibernateRequest,
-    Hosts, ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics, Networks, NicRequest,
-    NoteRequest, PauseRequest, PowerRequest, PublishRequest, RemoveRequest, RenameRequest,
-    ResizeRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
-    TemplateRequest, UnlockRequest,
+    AutostartRequest, BackupRequest, Backups, Changes, CloneRequest, CreateRequest,
+    DiskMoveRequest, DiskRequest, EditNative, Events, ExportRequest, Families, FilesRequest,
+    HibernateRequest, Hosts, ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics,
+    Networks, NicRequest, NoteRequest, PauseRequest, PowerRequest, PublishRequest, RemoveRequest,
+    RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage,
+    TagsRequest, TemplateRequest, UnlockRequest,
 };
 use crate::model::Family;
 
@@ -44,6 +44,7 @@ accessors! {
     export: Export, dyn Changes<ExportRequest>;
     import: Import, dyn Changes<ImportRequest>;
     backup: Backup, dyn Changes<BackupRequest>;
+    backups: Backup, dyn Backups;
     edit: EditNative, dyn EditNative;
     unlock: Unlock, dyn Changes<UnlockRequest>;
     files: Files, dyn Changes<FilesRequest>;

@@ -37,6 +37,7 @@ impl World {
                 let backup = Backup {
                     name: name.clone(),
                     place: place.clone(),
+                    taken_at: self.now(),
                     guest: guest.clone(),
                 };
                 self.with_stores(|stores| stores.backups.push(backup));

@@ -7,6 +7,7 @@ mod places;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 pub(crate) use places::pools;
 
@@ -37,7 +38,16 @@ pub(crate) struct Stores {
 pub(crate) struct Backup {
     pub(crate) name: String,
     pub(crate) place: String,
+    pub(crate) taken_at: Timestamp,
     pub(crate) guest: Guest,
+}
+
+impl Backup {
+    /// Whether it is of the instance that is called or named like this.
+    pub(crate) fn is_of(&self, what: &str) -> bool {
+        let id = self.guest.id();
+        id.to_string() == what || id.key() == what || self.guest.base.name == what
+    }
 }
 
 impl Stores {

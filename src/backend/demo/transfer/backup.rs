@@ -9,8 +9,10 @@ use super::super::guest::Guest;
 use super::super::stores::Backup;
 use super::super::work::{Work, run};
 use super::SIMULATED;
-use crate::backend::contract::{BackupRequest, Changes, Prepared, ReadCx, TaskCx};
-use crate::model::{Error, Instance, Operation, Outcome, Result, State, shown};
+use crate::backend::contract::{BackupRequest, Backups, Changes, Prepared, ReadCx, TaskCx};
+use crate::model::{
+    self, Bytes, Consistency, Error, Instance, InstanceId, Operation, Outcome, Result, State, shown,
+};
 
 #[async_trait]
 impl Changes<BackupRequest> for Demo {
@@ -22,25 +24,56 @@ impl Changes<BackupRequest> for Demo {
     ) -> Result<Prepared> {
         self.world.answer(cx, "backup.prepare").await?;
         let backups = self.world.with_stores(|stores| stores.backups.clone());
-        // Its instance may be gone: that is what a backup is for.
-        let there = self.world.guest(&on.id).is_some();
-        let guest = match (&request, backups.iter().find(|b| b.guest.id() == &on.id)) {
-            (BackupRequest::Restore { .. } | BackupRequest::Delete { .. }, Some(backup))
-                if !there =>
-            {
-                backup.guest.clone()
-            }
-            _ => self.world.guest_as(on)?,
-        };
-        if there && let Some(refused) = Self::guard(&guest) {
-            return Ok(refused);
-        }
         match request {
-            BackupRequest::Create { to, keep } => Ok(self.make_backup(&guest, &backups, to, keep)),
-            BackupRequest::Restore { backup, name } => {
-                self.restore_backup(&guest, there, &backups, &backup, name)
+            BackupRequest::Create { to, keep } => {
+                let guest = self.world.guest_as(on)?;
+                if let Some(refused) = Self::guard(&guest) {
+                    return Ok(refused);
+                }
+                Ok(self.make_backup(&guest, &backups, to, keep))
             }
-            BackupRequest::Delete { backup } => Ok(self.drop_backup(&guest, &backups, backup)),
+            BackupRequest::Restore {
+                backup,
+                from,
+                name: Some(name),
+                of,
+                start,
+            } => {
+                let own = |b: &Backup| of.as_deref().is_none_or(|of| b.is_of(of));
+                let kept = find(&backups, &backup, from.as_deref(), own);
+                let kept = kept.ok_or_else(|| self.no_backup(&on.id, &backup))?;
+                self.restore_as(&on.id, kept, &name, start)
+            }
+            BackupRequest::Restore {
+                backup,
+                from,
+                name: None,
+                start,
+                ..
+            } => {
+                let own = |b: &Backup| *b.guest.id() == on.id;
+                let kept = find(&backups, &backup, from.as_deref(), own);
+                let kept = kept.ok_or_else(|| self.no_backup(&on.id, &backup))?;
+                if self.world.guest(&on.id).is_none() {
+                    let name = kept.guest.base.name.clone();
+                    return self.restore_as(&on.id, kept, &name, start);
+                }
+                let guest = self.world.guest_as(on)?;
+                if let Some(refused) = Self::guard(&guest) {
+                    return Ok(refused);
+                }
+                Ok(self.restore_over(&guest, kept, start))
+            }
+            BackupRequest::Delete { backup, from } => {
+                // Its instance may be gone: that is what a backup is for.
+                let own = |b: &Backup| *b.guest.id() == on.id;
+                let kept = find(&backups, &backup, from.as_deref(), own);
+                let guest = match (self.world.guest(&on.id), kept) {
+                    (None, Some(kept)) => kept.guest.clone(),
+                    _ => self.world.guest_as(on)?,
+                };
+                Ok(self.drop_backup(&guest, kept))
+            }
         }
     }
 
@@ -102,84 +135,133 @@ impl Demo {
         prepared
     }
 
-    fn restore_backup(
+    fn no_backup(&self, id: &InstanceId, which: &str) -> Error {
+        Error::not_found(format!("{id} has no backup {}", shown(which)))
+            .remedy("See: corral backup list")
+            .in_context(self.world.name())
+    }
+
+    fn restore_over(&self, guest: &Guest, kept: &Backup, start: bool) -> Prepared {
+        let id = guest.id();
+        if let Some(refused) = Self::must_be_off(guest) {
+            return refused;
+        }
+        let which = shown(&kept.name);
+        let mut acts = vec![Act::RestoreBackup {
+            name: kept.name.clone(),
+        }];
+        acts.extend(start.then_some(Act::Start));
+        let done = format!("{id} is back at backup {which}");
+        let mut prepared = Work::new(acts, done).plan(&self.world, guest);
+        prepared
+            .losses
+            .push(format!("everything written since backup {which}"));
+        prepared.notes.push(SIMULATED.into());
+        prepared
+    }
+
+    fn restore_as(
         &self,
-        guest: &Guest,
-        there: bool,
-        backups: &[Backup],
-        which: &str,
-        name: Option<String>,
+        wanted: &InstanceId,
+        kept: &Backup,
+        name: &str,
+        start: bool,
     ) -> Result<Prepared> {
         let world = &self.world;
-        let id = guest.id();
-        let Some(backup) = backups
-            .iter()
-            .find(|b| b.name == which && b.guest.id() == id)
-        else {
-            return Err(
-                Error::not_found(format!("{id} has no backup {}", shown(which)))
-                    .remedy(format!("See: corral backup list {id}"))
-                    .in_context(world.name()),
-            );
-        };
-        let act = Act::RestoreBackup {
-            name: which.to_owned(),
-        };
-        let new = name.map(|name| (self.new_id(id, &name), name));
-        let Some((new, name)) = new.or_else(|| {
-            let same = || (id.clone(), backup.guest.base.name.clone());
-            (!there).then(same)
-        }) else {
-            if let Some(refused) = Self::must_be_off(guest) {
-                return Ok(refused);
-            }
-            let done = format!("{id} is back at backup {}", shown(which));
-            let mut prepared = Work::new(vec![act], done).plan(world, guest);
-            prepared
-                .losses
-                .push(format!("everything written since backup {}", shown(which)));
-            prepared.notes.push(SIMULATED.into());
-            return Ok(prepared);
-        };
-        if let Some(why) = world.dialect.bad_name(&name) {
-            return Err(Error::invalid(format!("{:?}: {why}", shown(&name)))
+        if let Some(why) = world.dialect.bad_name(name) {
+            return Err(Error::invalid(format!("{:?}: {why}", shown(name)))
                 .remedy("Choose another name.")
                 .in_context(world.name()));
         }
+        let new = self.new_id(wanted, name);
         let unique = world.dialect.has_unique_names();
         if world.taken(|g| *g.id() == new || (unique && g.base.name == name)) {
-            return Ok(Self::refuse(
-                guest,
-                format!("{} has an instance {} already", world.name(), shown(&name)),
-                "Choose another --name.",
+            return Ok(Prepared::refused(
+                "absent",
+                format!("{} has an instance {} already", world.name(), shown(name)),
+                Some("Choose another name.".into()),
             ));
         }
-        let draft = self.copy(&backup.guest, &new, &name, false);
-        let source = format!("{}/{}", backup.place, backup.name);
-        let acts = vec![Act::Define, Act::FillDisk { n: 0, source }];
-        let mut work = Work::new(acts, format!("{new} is made from backup {}", shown(which)));
+        let draft = self.copy(&kept.guest, &new, name, false);
+        let source = format!("{}/{}", kept.place, kept.name);
+        let mut acts = vec![Act::Define, Act::FillDisk { n: 0, source }];
+        acts.extend(start.then_some(Act::Start));
+        let which = shown(&kept.name);
+        let mut work = Work::new(acts, format!("{new} is made from backup {which}"));
         work.draft = Some(draft.clone());
         let mut prepared = work.plan(world, &draft);
+        "absent".clone_into(&mut prepared.token);
         prepared.notes.push(SIMULATED.into());
         Ok(prepared)
     }
 
-    fn drop_backup(&self, guest: &Guest, backups: &[Backup], which: String) -> Prepared {
+    fn drop_backup(&self, guest: &Guest, kept: Option<&Backup>) -> Prepared {
         let id = guest.id();
-        let own = |b: &Backup| b.name == which && b.guest.id() == id;
-        if !backups.iter().any(own) {
-            return Prepared::unchanged(
-                guest.token(),
-                format!("{id} has no backup {}", shown(&which)),
-            );
-        }
-        let done = format!("backup {} of {id} is deleted", shown(&which));
-        let loss = format!("backup {}", shown(&which));
-        let mut work = Work::new(vec![Act::DropBackup { name: which }], done);
+        let Some(kept) = kept else {
+            return Prepared::unchanged(guest.token(), format!("{id} has no such backup"));
+        };
+        let which = shown(&kept.name);
+        let done = format!("backup {which} of {id} is deleted");
+        let act = Act::DropBackup {
+            name: kept.name.clone(),
+        };
+        let mut work = Work::new(vec![act], done);
         work.leaves_guest_alone = true;
         let mut prepared = work.plan(&self.world, guest);
-        prepared.losses.push(loss);
+        prepared.losses.push(format!("backup {which}"));
         prepared
+    }
+}
+
+/// The backup that is meant.
+fn find<'a>(
+    backups: &'a [Backup],
+    which: &str,
+    place: Option<&str>,
+    own: impl Fn(&Backup) -> bool,
+) -> Option<&'a Backup> {
+    let there = |b: &Backup| place.is_none_or(|place| b.place == place);
+    backups
+        .iter()
+        .find(|b| b.name == which && there(b) && own(b))
+}
+
+#[async_trait]
+impl Backups for Demo {
+    async fn backups(
+        &self,
+        cx: &ReadCx,
+        on: Option<&Instance>,
+        from: Option<&str>,
+        _verify: bool,
+    ) -> Result<Vec<model::Backup>> {
+        self.world.answer(cx, "backups").await?;
+        let mut kept = self.world.with_stores(|stores| stores.backups.clone());
+        kept.retain(|b| {
+            on.is_none_or(|on| *b.guest.id() == on.id) && from.is_none_or(|from| b.place == from)
+        });
+        let listed = kept.into_iter().map(|b| model::Backup {
+            instance: b.guest.id().clone(),
+            name: b.name,
+            taken_at: Some(b.taken_at),
+            consistency: Some(if b.guest.state().is_active() {
+                Consistency::Crash
+            } else {
+                Consistency::Offline
+            }),
+            disks: Some(b.guest.disks.iter().filter(|d| d.owned).count() as u64),
+            size_bytes: Some(Bytes(
+                b.guest
+                    .disks
+                    .iter()
+                    .filter_map(|d| d.used_bytes)
+                    .map(|n| n.0)
+                    .sum(),
+            )),
+            place: b.place,
+            broken: None,
+        });
+        Ok(listed.collect())
     }
 }
 
