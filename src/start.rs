@@ -108,7 +108,16 @@ fn go() -> Result<u8> {
 /// `corral --headless` without a verb is `corral --headless list`, with what that takes.
 fn listing(words: Vec<String>) -> Vec<String> {
     let verbless = |words: &[String]| !grammar::parse(words).is_ok_and(|it| it.row.is_some());
-    if !words.iter().any(|word| word == "--headless") || !verbless(&words) {
+    // A verb that is used wrongly is a verb, and no instance of that name.
+    let is_verb = |word: &String| {
+        let names = corral::action::rows().iter();
+        let mut names = names.flat_map(|row| row.aliases.iter().chain([&row.name]));
+        names.any(|name| name.split(' ').next() == Some(word))
+    };
+    if !words.iter().any(|word| word == "--headless")
+        || !verbless(&words)
+        || words.iter().any(is_verb)
+    {
         return words;
     }
     let mut list = vec!["list".to_owned()];

@@ -22,6 +22,8 @@ const MAX_LINE: usize = 4 << 20;
 pub struct Agent {
     stream: UnixStream,
     buffer: Vec<u8>,
+    /// Bytes of `buffer` already known to hold no newline.
+    searched: usize,
 }
 
 impl Agent {
@@ -41,6 +43,7 @@ impl Agent {
         let mut agent = Self {
             stream,
             buffer: Vec::new(),
+            searched: 0,
         };
         let token = u64::from(rand::random::<u32>());
         // The 0xff makes an agent that waits for the rest of an old line drop it.
@@ -108,13 +111,17 @@ impl Agent {
     /// One line, without what stands before the last 0xff in it.
     async fn line(&mut self, until: Instant) -> Result<Vec<u8>> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|b| *b == b'\n') {
+            let fresh = &self.buffer[self.searched..];
+            if let Some(at) = fresh.iter().position(|b| *b == b'\n') {
+                let end = self.searched + at;
+                self.searched = 0;
                 let mut line: Vec<u8> = self.buffer.drain(..=end).collect();
                 if let Some(mark) = line.iter().rposition(|b| *b == 0xff) {
                     line.drain(..=mark);
                 }
                 return Ok(line);
             }
+            self.searched = self.buffer.len();
             if self.buffer.len() > MAX_LINE {
                 return Err(Error::backend(
                     "the guest agent sent a line of more than 4 MiB",

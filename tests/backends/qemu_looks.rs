@@ -10,13 +10,19 @@
 
 mod lab;
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use corral::model::State;
-use lab::Lab;
-use lab::guest::guest;
+use corral::backend::contract::{DiskSource, Firmware};
+use corral::model::{Bytes, State};
+use lab::guest::{guest, has_qemu};
+use lab::{Lab, request};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// The program, to its end.
 fn corral(lab: &Lab, words: &[&str]) -> Output {
@@ -70,6 +76,7 @@ async fn a_guest_is_looked_at_and_typed_into() {
 
     logs(&lab);
     pictures(&lab);
+    copies(&lab, at).await;
     keys(&lab, at).await;
     lab.power_off("web").await;
 }
@@ -153,4 +160,245 @@ async fn keys(lab: &Lab, at: usize) {
     // What was typed may have been a password.
     let history = works(lab, &["history", "-o", "json"]);
     assert!(!history.contains("corral-test"), "{history}");
+}
+
+/// Files in and out; what the guest says of them counts.
+async fn copies(lab: &Lab, at: usize) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let here = lab.root.path().join("in.bin");
+    let bytes: Vec<u8> = (0..3_000_000_u32)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect();
+    std::fs::write(&here, &bytes).unwrap();
+    std::fs::set_permissions(&here, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let to = "web:/data/in.bin";
+    let done = works(lab, &["cp", "in.bin", to]);
+    assert!(done.contains("SHA-256 compared"), "{done}");
+    let hash = Sha256::digest(&bytes);
+    let hash: String = hash.iter().map(|b| format!("{b:02x}")).collect();
+    let look = "sha256sum /data/in.bin; stat -c 'mode %a' /data/in.bin; ls -A /data";
+    let (text, at) = lab.shell("web", look, at).await;
+    assert!(text.contains(&hash) && text.contains("mode 640"), "{text}");
+    assert!(!text.contains(".part"), "{text}");
+
+    // Nothing is replaced unasked, on either side.
+    std::fs::write(&here, "other").unwrap();
+    let text = refused(lab, &["cp", "in.bin", to]);
+    assert!(text.contains("--overwrite"), "{text}");
+    let text = refused(lab, &["cp", to, "in.bin"]);
+    assert!(text.contains("--overwrite"), "{text}");
+    assert_eq!(std::fs::read(&here).unwrap(), b"other");
+    works(lab, &["cp", to, "out.bin"]);
+    let out = lab.root.path().join("out.bin");
+    assert!(std::fs::read(&out).unwrap() == bytes);
+    let mode = std::fs::metadata(&out).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    works(lab, &["cp", "in.bin", "web:/data/", "--overwrite"]);
+    let (text, _) = lab.shell("web", "cat /data/in.bin; echo", at).await;
+    assert!(text.contains("other"), "{text}");
+
+    for (words, why) in [
+        (["cp", "web:/data", "x"], "folder"),
+        (["cp", "web:/data/none", "x"], "No such file"),
+        (["cp", "in.bin", "web:/none/x"], "no folder /none"),
+        (["cp", ".", "web:/data/x"], "is a folder"),
+        (["cp", "in.bin", "x"], "INSTANCE:/PATH"),
+    ] {
+        let text = refused(lab, &words);
+        assert!(text.contains(why), "{words:?}: {text}");
+    }
+    assert!(!lab.root.path().join("x").exists());
+}
+
+/// What is wrong with an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// Says it sent more than it did.
+    Counts,
+    NoBase64,
+    /// Sends on and on, and nothing.
+    NoEnd,
+    /// What it sent has another hash inside.
+    Hash,
+    /// Takes nothing of what it is sent.
+    TakesNone,
+    /// Hangs up in the middle.
+    Dies,
+    /// Says nothing any more in the middle.
+    Hangs,
+}
+
+type Ran = Arc<Mutex<Vec<String>>>;
+
+/// Listens where QEMU would for the agent, and gives a list of what was run inside.
+fn agent(lab: &Lab, fault: Fault) -> Ran {
+    let vm = lab.ctx.store.load("dumb").unwrap();
+    let path = lab.ctx.paths(&vm.uuid).unwrap().agent;
+    std::fs::remove_file(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    let ran = Ran::default();
+    let list = Arc::clone(&ran);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let list = Arc::clone(&list);
+            std::thread::spawn(move || answer(&stream, fault, &list));
+        }
+    });
+    ran
+}
+
+fn answer(mut stream: &UnixStream, fault: Fault, ran: &Ran) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        let from = line.iter().rposition(|b| *b == 0xff).map_or(0, |at| at + 1);
+        let asked: Value = serde_json::from_slice(&line[from..]).unwrap_or_default();
+        line.clear();
+        let args = &asked["arguments"];
+        let value = match asked["execute"].as_str().unwrap_or_default() {
+            "guest-sync-delimited" => args["id"].clone(),
+            "guest-info" => {
+                let names = ["open", "read", "write"].map(|n| format!("guest-file-{n}"));
+                let names = names
+                    .into_iter()
+                    .chain(["guest-exec", "guest-exec-status"].map(Into::into));
+                let list: Vec<Value> = names.map(|n| json!({"name": n, "enabled": true})).collect();
+                json!({ "supported_commands": list })
+            }
+            "guest-file-open" if args["path"] == "/new" => {
+                let text = json!({"error": {"desc": "No such file or directory"}});
+                writeln!(stream, "{text}")?;
+                continue;
+            }
+            "guest-file-open" => json!(7),
+            "guest-file-seek" => {
+                json!({"position": if args["whence"] == "end" { 3 } else { 0 }, "eof": false})
+            }
+            "guest-file-read" => match fault {
+                Fault::Counts => json!({"count": 4, "buf-b64": "YWJj", "eof": true}),
+                Fault::NoBase64 => json!({"count": 3, "buf-b64": "Y\u{1b}[2J", "eof": true}),
+                Fault::NoEnd => json!({"count": 0, "buf-b64": "", "eof": false}),
+                Fault::Dies => return Ok(()),
+                Fault::Hangs => continue,
+                _ => json!({"count": 3, "buf-b64": "YWJj", "eof": true}),
+            },
+            "guest-file-write" => match fault {
+                Fault::Counts => json!({"count": 1_000_000}),
+                Fault::TakesNone => json!({"count": 0}),
+                Fault::NoEnd | Fault::NoBase64 => json!({}),
+                Fault::Dies => return Ok(()),
+                Fault::Hangs => continue,
+                // One byte at a time is slow, and right.
+                _ => json!({"count": 1}),
+            },
+            "guest-exec" => {
+                let words: Vec<&str> = args["arg"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .collect();
+                let mut list = ran.lock().unwrap();
+                list.push(format!(
+                    "{} {}",
+                    args["path"].as_str().unwrap(),
+                    words.join(" ")
+                ));
+                json!({"pid": list.len() - 1})
+            }
+            "guest-exec-status" => {
+                let list = ran.lock().unwrap();
+                let what = &list[usize::try_from(args["pid"].as_u64().unwrap()).unwrap()];
+                // SHA-256 of "abc".
+                let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+                let hash = if fault == Fault::Hash {
+                    hash.replace('b', "c")
+                } else {
+                    hash.to_owned()
+                };
+                let out = if what.starts_with("sha256sum") {
+                    base64(&hash)
+                } else {
+                    String::new()
+                };
+                let code = i32::from(what == "test -d /new" || what == "test -d /old");
+                json!({"exited": true, "exitcode": code, "out-data": out})
+            }
+            _ => json!({}),
+        };
+        if asked["execute"] == "guest-sync-delimited" {
+            stream.write_all(&[0xff])?;
+        }
+        writeln!(stream, "{}", json!({ "return": value }))?;
+    }
+    Ok(())
+}
+
+fn base64(text: &str) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_lies_or_hangs_corrupts_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("dumb", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    wanted.memory = Bytes::mib(64);
+    lab.make(wanted).await.unwrap();
+    works(&lab, &["start", "dumb"]);
+    let file = lab.root.path().join("abc");
+    std::fs::write(&file, "abc").unwrap();
+
+    let text = refused(&lab, &["cp", "dumb:/old", "out"]);
+    assert!(text.contains("qemu-guest-agent"), "{text}");
+
+    let ran = agent(&lab, Fault::None);
+    works(&lab, &["cp", "dumb:/old", "out"]);
+    assert_eq!(std::fs::read(lab.root.path().join("out")).unwrap(), b"abc");
+    std::fs::remove_file(lab.root.path().join("out")).unwrap();
+    works(&lab, &["cp", "abc", "dumb:/new"]);
+    let list = ran.lock().unwrap().clone();
+    assert!(
+        list.iter()
+            .any(|l| l.starts_with("mv -f /.new.") && l.ends_with(" /new")),
+        "{list:?}"
+    );
+
+    for fault in [
+        Fault::Counts,
+        Fault::NoBase64,
+        Fault::NoEnd,
+        Fault::Hash,
+        Fault::TakesNone,
+        Fault::Dies,
+        Fault::Hangs,
+    ] {
+        let ran = agent(&lab, fault);
+        if fault != Fault::TakesNone {
+            let text = refused(&lab, &["cp", "dumb:/old", "out", "--timeout", "2s"]);
+            assert!(
+                !text.contains('\u{1b}') && !text.contains("done"),
+                "{fault:?}: {text}"
+            );
+        }
+        let text = refused(&lab, &["cp", "abc", "dumb:/new", "--timeout", "2s"]);
+        let list = ran.lock().unwrap().clone();
+        assert!(
+            !list.iter().any(|line| line.starts_with("mv ")),
+            "{fault:?}: {list:?}"
+        );
+        let cleared = list.iter().any(|line| line.starts_with("rm -f /.new."));
+        assert!(cleared || text.contains("left inside"), "{fault:?}: {text}");
+        let here = names(lab.root.path());
+        let odd = here
+            .iter()
+            .find(|name| *name == "out" || name.ends_with(".part"));
+        assert_eq!(odd, None, "{fault:?}");
+    }
+    lab.power_off("dumb").await;
 }

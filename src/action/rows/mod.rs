@@ -3,6 +3,7 @@
 mod autostart;
 mod config;
 mod context;
+mod copy;
 pub(super) mod create;
 mod delete;
 mod dial;
@@ -66,6 +67,7 @@ pub fn rows() -> &'static [&'static Row] {
             host::ROWS,
             storage::ROWS,
             network::ROWS,
+            copy::ROWS,
             tasks::ROWS,
             doctor::ROWS,
             matrix::ROWS,

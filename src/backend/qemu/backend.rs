@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
+use super::copy::Files;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
@@ -28,9 +29,9 @@ use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events,
-    ExportRequest, Families, Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest,
-    PowerRequest, ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest,
-    Storage, TagsRequest, TaskCx, TemplateRequest,
+    ExportRequest, Families, FilesRequest, Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest,
+    PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest,
+    SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -93,6 +94,7 @@ pub struct Qemu {
     metrics: Load,
     events: Recorded,
     marks: Marks,
+    files: Files,
     keyboard: Keyboard,
     screen: Screen,
     logs: Written,
@@ -118,6 +120,7 @@ impl Qemu {
             metrics: Load::new(Arc::clone(&ctx)),
             events: Recorded(Arc::clone(&ctx)),
             marks: Marks(Arc::clone(&ctx)),
+            files: Files(Arc::clone(&ctx)),
             keyboard: Keyboard(Arc::clone(&ctx)),
             screen: Screen(Arc::clone(&ctx)),
             logs: Written(Arc::clone(&ctx)),
@@ -276,6 +279,10 @@ impl Families for Qemu {
 
     fn events(&self) -> Option<&dyn Events> {
         Some(&self.events)
+    }
+
+    fn files(&self) -> Option<&dyn Changes<FilesRequest>> {
+        Some(&self.files)
     }
 
     fn sendkey(&self) -> Option<&dyn Changes<SendKeyRequest>> {

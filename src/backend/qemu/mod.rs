@@ -5,6 +5,7 @@ mod argv;
 mod autostart;
 mod backend;
 mod change;
+mod copy;
 pub mod create;
 pub mod ctx;
 pub mod definition;

@@ -42,6 +42,7 @@ pub fn cell(operation: Operation) -> Support {
         Operation::Publish => {
             Support::Conditional("a network interface is on the network \"user\"".to_owned())
         }
+        Operation::Files => Support::Conditional("its guest agent answers".to_owned()),
         Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
         _ => Support::No("not part of this backend".to_owned()),
     }
@@ -76,6 +77,7 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         | Operation::Metrics
         | Operation::SendKey
         | Operation::Screenshot
+        | Operation::Files
             if !active =>
         {
             stopped()
