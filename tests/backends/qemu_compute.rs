@@ -15,11 +15,14 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
-    Changes as _, DiskSource, Firmware, PowerRequest, PublishRequest, ReadCx, Way,
+    Changes as _, DiskSource, Firmware, NicRequest, PowerRequest, PublishRequest, ReadCx,
+    ResizeRequest, Way,
 };
 use corral::backend::qemu::definition::Definition;
+use corral::backend::qemu::nics::Nics;
 use corral::backend::qemu::publish::Publish;
-use corral::model::{ErrorKind, Outcome, Result, State};
+use corral::backend::qemu::resize::Resize;
+use corral::model::{Bytes, Detail, ErrorKind, Outcome, Result, State};
 use lab::guest::guest;
 use lab::{Lab, READ, free_port, request, task};
 
@@ -73,11 +76,15 @@ fn load(lab: &Lab, name: &str) -> Definition {
     lab.ctx.store.load(name).unwrap()
 }
 
-/// The definition and the process agree.
-async fn nothing_pending(lab: &Lab, name: &str) {
+async fn detail(lab: &Lab, name: &str) -> Detail {
     let id = lab.ctx.id(name);
     let detail = lab.backend().detail(&ReadCx::quiet(READ), &id).await;
-    let detail = detail.unwrap();
+    detail.unwrap()
+}
+
+/// The definition and the process agree.
+async fn nothing_pending(lab: &Lab, name: &str) {
+    let detail = detail(lab, name).await;
     assert!(detail.pending.is_empty(), "{:?}", detail.pending);
     assert_eq!(detail.instance.reason, None);
 }
@@ -235,4 +242,232 @@ async fn ports_come_and_go_while_the_guest_runs() {
     assert!(is_refused(port));
     lab.power("web", PowerRequest::Start).await.unwrap();
     assert!(!is_refused(port));
+}
+
+async fn resize(lab: &Lab, name: &str, request: ResizeRequest) -> Result<Outcome> {
+    let row = lab.row(name).await;
+    lab.change(&Resize(lab.ctx.clone()), &row, request).await
+}
+
+async fn nic(lab: &Lab, name: &str, request: NicRequest) -> Result<Outcome> {
+    let row = lab.row(name).await;
+    lab.change(&Nics(lab.ctx.clone()), &row, request).await
+}
+
+fn cpus(n: u32) -> ResizeRequest {
+    ResizeRequest {
+        cpus: Some(n),
+        ..ResizeRequest::default()
+    }
+}
+
+fn memory(mib: u64) -> ResizeRequest {
+    ResizeRequest {
+        memory: Some(Bytes::mib(mib)),
+        ..ResizeRequest::default()
+    }
+}
+
+/// The first number that a command prints in the guest.
+async fn number(lab: &Lab, name: &str, command: &str, at: &mut usize) -> u64 {
+    let (said, to) = lab
+        .shell(name, &format!("echo 'is'=$({command})="), *at)
+        .await;
+    *at = to;
+    let value = said
+        .split("is=")
+        .nth(1)
+        .and_then(|rest| rest.split('=').next());
+    let value = value.and_then(|value| value.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("{command}: {said}"))
+}
+
+/// Waits until the guest says this number.
+async fn becomes(lab: &Lab, command: &str, wanted: impl Fn(u64) -> bool, at: &mut usize) {
+    let until = Instant::now() + READ;
+    loop {
+        let n = number(lab, "web", command, at).await;
+        if wanted(n) {
+            return;
+        }
+        assert!(Instant::now() < until, "{command} is {n}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+const MEMORY: &str = "awk '/^MemTotal/ {print $2}' /proc/meminfo";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_guest_gets_cpus_memory_and_cards() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let source = DiskSource::Backed(image.to_str().unwrap().to_owned());
+    let mut wanted = request("web", source, Firmware::Bios);
+    wanted.set = vec![
+        ("max-cpus".to_owned(), "3".to_owned()),
+        ("max-memory".to_owned(), "1G".to_owned()),
+    ];
+    lab.make(wanted).await.unwrap();
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let mut at = lab.login("web", 0).await;
+    assert_eq!(number(&lab, "web", "nproc", &mut at).await, 1);
+
+    // CPUs: two corrals ask at once, one of them does it.
+    let family = Resize(lab.ctx.clone());
+    let row = lab.row("web").await;
+    let a = lab.prepare(&family, &row, cpus(2)).await;
+    let b = lab.prepare(&family, &row, cpus(3)).await;
+    let (cx_a, cx_b) = (task(&row.id), task(&row.id));
+    let (a, b) = tokio::join!(family.run(&cx_a, a), family.run(&cx_b, b));
+    let lost: Vec<_> = [&a, &b]
+        .into_iter()
+        .filter_map(|r| r.as_ref().err())
+        .collect();
+    assert_eq!(lost.len(), 1, "{a:?} {b:?}");
+    assert_eq!(lost[0].kind, ErrorKind::Conflict);
+    let got = load(&lab, "web").cpus;
+    assert_eq!(got, if a.is_ok() { 2 } else { 3 });
+    becomes(&lab, "nproc", |n| n == u64::from(got), &mut at).await;
+    let _ = resize(&lab, "web", cpus(3)).await.unwrap();
+    becomes(&lab, "nproc", |n| n == 3, &mut at).await;
+    assert_eq!(detail(&lab, "web").await.instance.cpus, Some(3));
+    for (request, why) in [
+        (cpus(1), "cannot be taken"),
+        (cpus(4), "room for 3 CPUs"),
+        (memory(300), "blocks of 128 MiB"),
+        (memory(2048), "room for 1.0 GiB"),
+        (memory(64), "too little"),
+    ] {
+        let error = resize(&lab, "web", request).await.unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+        assert!(error.remedy.is_some(), "{error}");
+    }
+    assert!(!resize(&lab, "web", cpus(3)).await.unwrap().changed);
+
+    // Memory: more than it was started with, then less, then all again.
+    let before = number(&lab, "web", MEMORY, &mut at).await;
+    resize(&lab, "web", memory(512)).await.unwrap();
+    becomes(&lab, MEMORY, |kib| kib > before + 240_000, &mut at).await;
+    let full = number(&lab, "web", MEMORY, &mut at).await;
+    resize(&lab, "web", memory(400)).await.unwrap();
+    becomes(&lab, MEMORY, |kib| kib < full - 100_000, &mut at).await;
+    let seen = detail(&lab, "web").await;
+    assert!(
+        seen.instance.memory_bytes.unwrap() < Bytes::mib(402),
+        "{seen:?}"
+    );
+    assert_eq!(load(&lab, "web").memory, Bytes::mib(400));
+    resize(&lab, "web", memory(512)).await.unwrap();
+    becomes(&lab, MEMORY, |kib| kib + 3000 > full, &mut at).await;
+    nothing_pending(&lab, "web").await;
+
+    // A card: the guest sees it by its address, and gets another from its network.
+    let mac = "52:54:00:c0:44:a1";
+    let add = |mac: Option<&str>, network: Option<&str>| NicRequest::Add {
+        network: network.map(str::to_owned),
+        model: None,
+        mac: mac.map(str::to_owned),
+    };
+    let own = load(&lab, "web").nics[0].mac.clone();
+    for (request, why) in [
+        (add(Some(&own), None), "that of web"),
+        (add(Some("01:00:00:00:00:01"), None), "multicast"),
+        (add(None, Some("bridge:no-such")), "no bridge"),
+        (add(None, Some("moon")), "no network"),
+    ] {
+        let error = nic(&lab, "web", request).await.unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+    }
+    nic(&lab, "web", add(Some(mac), None)).await.unwrap();
+    let cards = "ip -o link | grep -c ether";
+    becomes(&lab, cards, |n| n == 2, &mut at).await;
+    let there = format!("ip -o link | grep -c {mac}");
+    assert_eq!(number(&lab, "web", &there, &mut at).await, 1);
+    nothing_pending(&lab, "web").await;
+    let until = Instant::now() + READ;
+    loop {
+        let nics = detail(&lab, "web").await.nics;
+        if nics
+            .iter()
+            .all(|nic| nic.addresses.iter().any(|a| a == "10.0.2.15"))
+        {
+            break;
+        }
+        assert!(Instant::now() < until, "{nics:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+
+    // After a cold start all of it is still there, in the same places.
+    lab.power_off("web").await;
+    lab.until("web", State::Stopped).await;
+    let from = std::fs::read(lab.ctx.paths(&load(&lab, "web").uuid).unwrap().serial_log)
+        .unwrap()
+        .len();
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let mut at = lab.login("web", from).await;
+    assert_eq!(number(&lab, "web", "nproc", &mut at).await, 3);
+    let again = number(&lab, "web", MEMORY, &mut at).await;
+    assert!(again.abs_diff(full) < 20_000, "{again} {full}");
+    assert_eq!(number(&lab, "web", &there, &mut at).await, 1);
+
+    // The card goes again, and so does the one that the VM was made with.
+    let gone = NicRequest::Remove {
+        nic: mac.to_owned(),
+    };
+    nic(&lab, "web", gone.clone()).await.unwrap();
+    becomes(&lab, cards, |n| n == 1, &mut at).await;
+    let error = nic(&lab, "web", gone).await.unwrap_err();
+    assert!(error.to_string().contains("It has: net0"), "{error}");
+    nic(
+        &lab,
+        "web",
+        NicRequest::Remove {
+            nic: "net0".to_owned(),
+        },
+    )
+    .await
+    .unwrap();
+    becomes(&lab, cards, |n| n == 0, &mut at).await;
+    nothing_pending(&lab, "web").await;
+    let refused = publish(&lab, "web", at_any()).await.unwrap_err();
+    assert!(refused.to_string().contains("corral nic add"), "{refused}");
+
+    // Fewer CPUs need a restart, which asks the guest.
+    let fewer = ResizeRequest {
+        cpus: Some(1),
+        memory: Some(Bytes::mib(256)),
+        restart: true,
+        ..ResizeRequest::default()
+    };
+    let pid = lab.pid(&load(&lab, "web"));
+    resize(&lab, "web", fewer).await.unwrap();
+    assert_ne!(lab.pid(&load(&lab, "web")), pid);
+    let log = lab.ctx.paths(&load(&lab, "web").uuid).unwrap().serial_log;
+    let said = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();
+    assert!(said.contains("lab-guest: poweroff"));
+    let seen = detail(&lab, "web").await.instance;
+    assert_eq!(
+        (seen.cpus, seen.memory_bytes),
+        (Some(1), Some(Bytes::mib(256)))
+    );
+    assert!(load(&lab, "web").dimms.is_empty());
+
+    // What waits for a start is told by the row and by name.
+    let mut edited = load(&lab, "web");
+    edited.memory = Bytes::mib(512);
+    lab.ctx.store.save(&edited).unwrap();
+    let seen = detail(&lab, "web").await;
+    assert_eq!(
+        seen.pending,
+        ["memory 512 MiB at next cold restart: corral restart --cold local/web"]
+    );
+    assert_eq!(
+        lab.row("web").await.reason.as_deref(),
+        Some("restart needed")
+    );
+    assert_eq!(lab.row("web").await.memory_bytes, Some(Bytes::mib(256)));
+}
+
+fn at_any() -> PublishRequest {
+    at(0, 80, "tcp")
 }

@@ -76,6 +76,10 @@ pub fn command() -> Command {
         match row.name.split_once(' ') {
             None => root = root.subcommand(command_of(row, row.name)),
             Some((group, word)) => {
+                // `addnic` for `nic add`: found by those who know it, and in no list.
+                for alias in row.aliases.iter().filter(|alias| !alias.contains(' ')) {
+                    root = root.subcommand(command_of(row, alias).hide(true));
+                }
                 let sub = command_of(row, word);
                 if let Some((_, command)) = groups.iter_mut().find(|(name, _)| *name == group) {
                     *command = std::mem::take(command).subcommand(sub);

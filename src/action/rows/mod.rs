@@ -23,11 +23,13 @@ mod matrix;
 mod metrics;
 mod naming;
 mod network;
+mod nic;
 mod one;
 mod pause;
 mod ports;
 mod power;
 mod protect;
+mod resize;
 mod screenshot;
 mod setter;
 mod snapshot;
@@ -58,6 +60,8 @@ pub fn rows() -> &'static [&'static Row] {
             autostart::ROWS,
             protect::ROWS,
             snapshot::ROWS,
+            resize::ROWS,
+            nic::ROWS,
             ports::ROWS,
             gc::ROWS,
             export::ROWS,

@@ -17,22 +17,24 @@ use super::logs::Written;
 use super::marks::Marks;
 use super::metrics::Load;
 use super::networks::Nets;
+use super::nics::Nics;
 use super::pause::Pause;
 use super::power::Power;
 use super::publish::Publish;
+use super::resize::Resize;
 use super::routes::Forwards;
 use super::screenshot::Screen;
 use super::storage::Folders;
 use super::transfer::export::Export;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::HibernateRequest;
-use crate::backend::contract::PublishRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events,
     ExportRequest, Families, FilesRequest, Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest,
     PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest,
     SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
 };
+use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
     Outcome, Result, Support,
@@ -89,6 +91,8 @@ pub struct Qemu {
     remove: Remove,
     export: Export,
     snapshots: Snapshots,
+    resize: Resize,
+    nics: Nics,
     publish: Publish,
     routes: Forwards,
     metrics: Load,
@@ -115,6 +119,8 @@ impl Qemu {
             remove: Remove(Arc::clone(&ctx)),
             export: Export(Arc::clone(&ctx)),
             snapshots: Snapshots(Arc::clone(&ctx)),
+            resize: Resize(Arc::clone(&ctx)),
+            nics: Nics(Arc::clone(&ctx)),
             publish: Publish(Arc::clone(&ctx)),
             routes: Forwards(Arc::clone(&ctx)),
             metrics: Load::new(Arc::clone(&ctx)),
@@ -259,6 +265,14 @@ impl Families for Qemu {
 
     fn autostart(&self) -> Option<&dyn Changes<AutostartRequest>> {
         Some(&self.marks)
+    }
+
+    fn resize(&self) -> Option<&dyn Changes<ResizeRequest>> {
+        Some(&self.resize)
+    }
+
+    fn nics(&self) -> Option<&dyn Changes<NicRequest>> {
+        Some(&self.nics)
     }
 
     fn publish(&self) -> Option<&dyn Changes<PublishRequest>> {

@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use super::ctx::{Ctx, KIND};
 use super::definition::{Definition, FirmwareKind};
 use super::live::{self, Live};
+use super::nics::addresses;
 use super::proc;
-use super::process::Launch;
+use super::process::{self, Launch};
+use super::resize;
 use super::started;
 use super::store::{self, Entry};
 use crate::backend::contract::ReadCx;
@@ -23,6 +25,8 @@ use crate::model::{
 const AT_ONCE: usize = 64;
 /// One VM may take this long; a hung one holds nobody up.
 const EACH: Duration = Duration::from_secs(3);
+/// An agent that is there answers within this.
+const AGENT: Duration = Duration::from_secs(2);
 
 /// All VMs, asked concurrently.
 ///
@@ -115,17 +119,26 @@ pub fn instance(ctx: &Ctx, vm: &Definition, live: &Live, host: &str) -> Instance
     );
     row.uid = Some(vm.uuid.to_string());
     row.reason.clone_from(&live.reason);
-    if live.state == State::Running
+    let launch = match ctx.paths(&vm.uuid) {
+        Ok(paths) if live.is_active() => Launch::read(&paths),
+        _ => None,
+    };
+    if let Some(launch) = &launch
+        && live.state == State::Running
         && live.reason.is_none()
-        && let Ok(paths) = ctx.paths(&vm.uuid)
-        && Launch::read(&paths).is_some_and(|launch| !started::pending(&launch, vm).is_empty())
+        && !started::pending(launch, vm).is_empty()
     {
         row.reason = Some(started::RESTART_NEEDED.to_owned());
     }
     row.native_state.clone_from(&live.native);
     row.host = Some(host.to_owned());
-    row.cpus = Some(vm.cpus);
-    row.memory_bytes = Some(vm.memory);
+    // A running guest has what it was started with, whatever waits for its next start.
+    let (cpus, memory) = launch
+        .as_ref()
+        .and_then(started::size)
+        .unwrap_or((vm.cpus, vm.memory));
+    row.cpus = Some(cpus);
+    row.memory_bytes = Some(memory);
     row.disk_bytes = Some(Bytes(
         vm.disks
             .iter()
@@ -241,7 +254,13 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
         format: NativeFormat::Toml,
         text,
     });
-    let nics = vm
+    let addresses = match live.agent {
+        Some(true) => addresses::ask(ctx, &vm, AGENT.min(cx.left().mul_f64(0.5)))
+            .await
+            .unwrap_or_default(),
+        _ => addresses::Addresses::new(),
+    };
+    let nics: Vec<Nic> = vm
         .nics
         .iter()
         .map(|nic| Nic {
@@ -249,15 +268,44 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
             mac: Some(nic.mac.to_ascii_lowercase()),
             network: Some(nic.network.clone()),
             model: Some(nic.model.clone()),
-            addresses: Vec::new(),
+            addresses: addresses
+                .get(&nic.mac.to_ascii_lowercase())
+                .cloned()
+                .unwrap_or_default(),
         })
         .collect();
     let firmware = match vm.firmware.kind {
         FirmwareKind::Uefi => "uefi",
         FirmwareKind::Bios => "bios",
     };
+    let mut instance = instance(ctx, &vm, &live, &proc::host_name());
+    if live.is_active() {
+        match size_now(ctx, &vm, cx.left().min(EACH).mul_f64(0.8)).await {
+            Ok(now) => {
+                instance.cpus = Some(now.cpus);
+                instance.memory_bytes = Some(now.usable());
+                if now.usable() < now.total() {
+                    facts.push((
+                        "Balloon".to_owned(),
+                        format!(
+                            "the guest gave back {} of {}",
+                            Bytes(now.total().0 - now.usable().0),
+                            now.total()
+                        ),
+                    ));
+                }
+            }
+            Err(error) => problems.push(format!("its CPUs and memory: {}", error.message)),
+        }
+    }
+    if let Some(max) = vm.max_cpus {
+        facts.push(("CPUs up to".to_owned(), max.to_string()));
+    }
+    if let Some(max) = vm.max_memory {
+        facts.push(("Memory up to".to_owned(), max.to_string()));
+    }
     let detail = Detail {
-        instance: instance(ctx, &vm, &live, &proc::host_name()),
+        instance,
         disks,
         nics,
         snapshots: Vec::new(),
@@ -268,6 +316,14 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
         native,
     };
     Ok((vm, detail))
+}
+
+/// What a running process really has.
+async fn size_now(ctx: &Ctx, vm: &Definition, limit: Duration) -> Result<resize::Now> {
+    let mut qmp = process::connect_within(ctx, vm, limit)
+        .await?
+        .ok_or_else(|| Error::unreachable("it ended meanwhile"))?;
+    resize::look(&mut qmp).await
 }
 
 fn disks(vm: &Definition, problems: &mut Vec<String>) -> Vec<Disk> {

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::definition::Forward;
+use super::definition::{Forward, NicDef};
 use super::hibernate::Saved;
+use super::resize::Sizes;
 use super::snapshots::record::Record;
 use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
@@ -57,6 +58,21 @@ pub enum Change {
         /// Its name.
         tag: String,
     },
+    /// A running VM gets other CPUs or memory.
+    Resize {
+        /// As it is to be.
+        to: Sizes,
+    },
+    /// A network interface is plugged into a running VM.
+    NicAdd {
+        /// The interface.
+        nic: NicDef,
+    },
+    /// A network interface is taken from a running VM.
+    NicRemove {
+        /// Its name.
+        nic: String,
+    },
     /// A port of the guest is published while it runs.
     Publish {
         /// The NIC it goes through.
@@ -95,6 +111,9 @@ impl Change {
             }
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
+            Self::Resize { .. } => "resize".to_owned(),
+            Self::NicAdd { nic } => format!("nic add ({})", shown(&nic.name)),
+            Self::NicRemove { nic } => format!("nic remove {}", shown(nic)),
             Self::Publish { forward, .. } => format!("ports publish {}", forward.guest),
             Self::Unpublish { forward, .. } => format!("ports unpublish {}", forward.guest),
             Self::Hibernate { .. } => "hibernate".to_owned(),

@@ -39,6 +39,9 @@ pub struct Launch {
     /// The definition as the process has it now; see [`super::started`].
     #[serde(default)]
     pub running: Option<Definition>,
+    /// What its balloon was asked to leave to the guest; `None`: all.
+    #[serde(default)]
+    pub balloon: Option<crate::model::Bytes>,
 }
 
 impl Launch {
@@ -123,6 +126,7 @@ async fn launch(ctx: &Ctx, vm: &Definition, extra: &[&str]) -> Result<Launch> {
         boot: accel::boot_id(),
         definition: super::store::Store::start_hash(vm),
         running: Some(vm.clone()),
+        balloon: None,
     };
     let bytes = serde_json::to_vec(&launch).unwrap_or_default();
     files::write_atomically(&paths.launch, &bytes)?;

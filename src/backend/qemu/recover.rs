@@ -11,7 +11,7 @@ use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::{Record, Records};
 use super::snapshots::{freeze, taking};
 use super::store::DEFINITION;
-use super::{hibernate, locks, process, publish, remove, transfer};
+use super::{hibernate, locks, nics, process, publish, remove, resize, transfer};
 use crate::link::files::fault;
 use crate::model::{Consistency, Error, ErrorKind, Outcome, Result, encode_segment, shown};
 
@@ -66,12 +66,22 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
         | Change::SnapshotDelete { .. }
         | Change::Hibernate { .. }
         | Change::Wake => snapshot(ctx, &dir, name, op).await,
-        Change::Publish { .. } | Change::Unpublish { .. } => {
+        Change::Resize { .. }
+        | Change::NicAdd { .. }
+        | Change::NicRemove { .. }
+        | Change::Publish { .. }
+        | Change::Unpublish { .. } => {
             let Some(vm) = begun(ctx, name, op)? else {
                 return dropped(&dir, name, "nothing was done yet");
             };
             let _lock = locks::vm(ctx, &vm.uuid, name).await?;
-            let said = publish::recover(ctx, &vm, &op.change).await?;
+            let said = match &op.change {
+                Change::Resize { to } => resize::recover(ctx, &vm, to).await?,
+                Change::NicAdd { .. } | Change::NicRemove { .. } => {
+                    nics::recover(ctx, &vm, &op.change).await?
+                }
+                _ => publish::recover(ctx, &vm, &op.change).await?,
+            };
             dropped(&dir, name, &said)
         }
     }

@@ -8,7 +8,7 @@ use super::definition::{Definition, DiskDef, Forward, MediumDef, NicDef};
 use super::process::Launch;
 use super::store::Store;
 use crate::link::files;
-use crate::model::{Error, Result, shown};
+use crate::model::{Bytes, Error, Result, shown};
 
 /// Why a running VM's row has a mark.
 pub const RESTART_NEEDED: &str = "restart needed";
@@ -18,13 +18,29 @@ pub const RESTART_NEEDED: &str = "restart needed";
 /// # Errors
 /// When it cannot be written down.
 pub fn took(paths: &Paths, change: impl FnOnce(&mut Definition)) -> Result<()> {
+    rewrite(paths, |launch| {
+        if let Some(running) = &mut launch.running {
+            change(running);
+        }
+    })
+}
+
+/// The balloon was asked to leave so much to the guest; `None`: all.
+///
+/// # Errors
+/// As [`took`].
+pub fn ballooned(paths: &Paths, to: Option<Bytes>) -> Result<()> {
+    rewrite(paths, |launch| {
+        let all = launch.running.as_ref().map(|running| running.memory);
+        launch.balloon = to.filter(|to| Some(*to) != all);
+    })
+}
+
+fn rewrite(paths: &Paths, change: impl FnOnce(&mut Launch)) -> Result<()> {
     let Some(mut launch) = Launch::read(paths) else {
         return Ok(());
     };
-    let Some(running) = &mut launch.running else {
-        return Ok(());
-    };
-    change(running);
+    change(&mut launch);
     let bytes = serde_json::to_vec(&launch)
         .map_err(|e| Error::backend(format!("how it runs cannot be written down: {e}")))?;
     files::write_atomically(&paths.launch, &bytes)
@@ -33,7 +49,7 @@ pub fn took(paths: &Paths, change: impl FnOnce(&mut Definition)) -> Result<()> {
 /// What of the definition the running process does not have; empty when it has all of it.
 pub fn pending(launch: &Launch, vm: &Definition) -> Vec<String> {
     match &launch.running {
-        Some(running) => differences(running, vm),
+        Some(running) => differences(running, launch.balloon, vm),
         // Started by a corral that did not write it down.
         None if launch.definition != Store::start_hash(vm) => {
             vec!["what was changed in it".to_owned()]
@@ -42,7 +58,13 @@ pub fn pending(launch: &Launch, vm: &Definition) -> Vec<String> {
     }
 }
 
-fn differences(running: &Definition, vm: &Definition) -> Vec<String> {
+/// CPUs and memory that the running process has, where that was written down.
+pub fn size(launch: &Launch) -> Option<(u32, Bytes)> {
+    let running = launch.running.as_ref()?;
+    Some((running.cpus, launch.balloon.unwrap_or(running.memory)))
+}
+
+fn differences(running: &Definition, balloon: Option<Bytes>, vm: &Definition) -> Vec<String> {
     let mut out = Vec::new();
     let mut say = |differs: bool, what: &dyn Fn() -> String| {
         if differs {
@@ -50,7 +72,7 @@ fn differences(running: &Definition, vm: &Definition) -> Vec<String> {
         }
     };
     say(running.cpus != vm.cpus, &|| cpus(vm.cpus));
-    say(running.memory != vm.memory, &|| {
+    say(balloon.unwrap_or(running.memory) != vm.memory, &|| {
         format!("memory {}", vm.memory)
     });
     say(running.max_cpus != vm.max_cpus, &|| match vm.max_cpus {
@@ -155,7 +177,6 @@ mod tests {
     use super::super::definition::Protocol;
     use super::super::definition::tests::sample;
     use super::*;
-    use crate::model::Bytes;
 
     #[test]
     fn what_waits_for_a_start_is_named_and_notes_are_not() {
@@ -163,7 +184,7 @@ mod tests {
         let mut vm = running.clone();
         vm.tags = vec!["x".into()];
         vm.note = Some("n".into());
-        assert!(differences(&running, &vm).is_empty());
+        assert!(differences(&running, None, &vm).is_empty());
         vm.cpus = 4;
         vm.memory = Bytes::gib(1);
         vm.max_cpus = Some(8);
@@ -180,7 +201,7 @@ mod tests {
         second.forwards.clear();
         vm.nics.push(second);
         assert_eq!(
-            differences(&running, &vm),
+            differences(&running, None, &vm),
             [
                 "4 CPUs",
                 "memory 1.0 GiB",

@@ -9,6 +9,9 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Stop
         | Operation::ForceStop
         | Operation::Reset
+        | Operation::Resize
+        | Operation::NicAdd
+        | Operation::NicRemove
         | Operation::Pause
         | Operation::Resume
         | Operation::Create

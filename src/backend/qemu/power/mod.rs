@@ -15,7 +15,8 @@ use super::ctx::Ctx;
 use super::{events, hibernate, locks, ports, process};
 use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step};
-use plan::{cold_plan, force_plan, reset_plan, start_plan, stop_plan};
+pub(super) use plan::cold_plan;
+use plan::{force_plan, reset_plan, start_plan, stop_plan};
 use reboot::answers;
 
 /// How long a guest may take to shut down, where the user does not say.
@@ -142,27 +143,32 @@ impl Power {
             }
             PowerRequest::Restart(_) => {
                 drop(lock);
-                if seen.live.is_active() {
-                    self.stop(cx, seen, None).await?;
-                    if cx.cancel.is_cancelled() {
-                        let id = &seen.id;
-                        return Err(Error::refused(format!(
-                            "cancelled; {id} is off and was not started again"
-                        ))
-                        .remedy(format!("Start it: corral start {id}")));
-                    }
-                }
-                let _lock = locks::vm(ctx, &seen.vm.uuid, &seen.vm.name).await?;
-                let again = Seen::now(ctx, &plan.id, process::MONITOR).await?;
-                if again.vm.uuid != seen.vm.uuid {
-                    return Err(Error::conflict(format!(
-                        "{} is another machine now; it is not started",
-                        plan.id
-                    )));
-                }
-                self.start(cx, &again).await
+                self.cold(cx, seen).await
             }
         }
+    }
+
+    /// Stops it by its guest, and starts it as its definition is then. The caller does not hold
+    /// the VM's lock.
+    pub(super) async fn cold(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
+        let (ctx, id) = (&self.0, &seen.id);
+        if seen.live.is_active() {
+            self.stop(cx, seen, None).await?;
+            if cx.cancel.is_cancelled() {
+                return Err(Error::refused(format!(
+                    "cancelled; {id} is off and was not started again"
+                ))
+                .remedy(format!("Start it: corral start {id}")));
+            }
+        }
+        let _lock = locks::vm(ctx, &seen.vm.uuid, &seen.vm.name).await?;
+        let again = Seen::now(ctx, id, process::MONITOR).await?;
+        if again.vm.uuid != seen.vm.uuid {
+            return Err(Error::conflict(format!(
+                "{id} is another machine now; it is not started"
+            )));
+        }
+        self.start(cx, &again).await
     }
 
     async fn start(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {

@@ -184,7 +184,7 @@ pub(super) fn reset_plan(seen: &Seen) -> Prepared {
     plan
 }
 
-pub(super) async fn cold_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
+pub(in super::super) async fn cold_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepared> {
     if !seen.live.is_active() {
         return start_plan(ctx, seen, false).await;
     }
