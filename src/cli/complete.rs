@@ -166,7 +166,7 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
             GroupNoun::Instances => instances(dirs, current),
             GroupNoun::Contexts => contexts(dirs),
             GroupNoun::Tasks => tasks(dirs),
-            GroupNoun::File => plain(&[FILES]),
+            GroupNoun::File | GroupNoun::Source => plain(&[FILES]),
             GroupNoun::Shell => plain(&["bash", "zsh", "fish"]),
             _ => Vec::new(),
         });

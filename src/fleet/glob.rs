@@ -1,5 +1,12 @@
 //! Globs: `*` any run, `?` one character.
 
+/// Whether a glob covers a text.
+pub fn matches(glob: &str, text: &str) -> bool {
+    let glob: Vec<char> = glob.chars().collect();
+    let text: Vec<char> = text.chars().collect();
+    wild(&glob, &text, |c| *c == '*', |c, t| *c == '?' || c == t)
+}
+
 /// Whether a pattern covers a text. Linear in both, however many stars: only the last star is ever
 /// gone back to.
 pub(super) fn wild<P, T>(

@@ -5,7 +5,7 @@ mod arrange;
 mod backoff;
 mod cache;
 pub mod filter;
-mod glob;
+pub mod glob;
 mod hub;
 mod learnt;
 mod load;

@@ -62,6 +62,8 @@ pub enum GroupNoun {
     Instances,
     /// The new instance's name.
     NewInstance,
+    /// A file or folder that a new instance is made from.
+    Source,
     /// Context names.
     Contexts,
     /// One new context's name.
@@ -103,7 +105,7 @@ impl GroupNoun {
             Self::NewInstance | Self::NewContext => Some("NAME"),
             Self::Contexts => Some("CONTEXT"),
             Self::Tasks => Some("TASK"),
-            Self::File => Some("FILE"),
+            Self::File | Self::Source => Some("FILE"),
             Self::Shell => Some("SHELL"),
             Self::Hosts => Some("HOST"),
             Self::Pools => Some("STORAGE"),

@@ -58,16 +58,27 @@ impl Form {
     /// A form for a command.
     pub fn new(row: &'static Row, targets: Vec<String>, title: String) -> Self {
         let mut entries = Vec::new();
-        let new = matches!(row.noun, GroupNoun::NewInstance | GroupNoun::NewContext);
+        let new = matches!(
+            row.noun,
+            GroupNoun::NewInstance | GroupNoun::NewContext | GroupNoun::Source
+        );
         if row.targets == Targets::One && new && targets.is_empty() {
             entries.push(Entry {
-                name: "name",
-                doc: if row.noun == GroupNoun::NewInstance {
-                    "Name of the new instance"
+                name: if row.noun == GroupNoun::Source {
+                    "from"
                 } else {
-                    "Name of the new context"
+                    "name"
                 },
-                kind: FieldKind::Name,
+                doc: match row.noun {
+                    GroupNoun::NewInstance => "Name of the new instance",
+                    GroupNoun::Source => "An image, a package or a folder",
+                    _ => "Name of the new context",
+                },
+                kind: if row.noun == GroupNoun::Source {
+                    FieldKind::Path
+                } else {
+                    FieldKind::Name
+                },
                 line: Line::default(),
                 on: false,
                 positional: true,

@@ -87,7 +87,9 @@ fn default_line(row: &Row) -> String {
     match row.noun {
         GroupNoun::Instances if row.is_change() => format!("{} {{ids}}", row.name),
         GroupNoun::Instances => format!("{} {{id}}", row.name),
-        GroupNoun::NewInstance | GroupNoun::NewContext => format!("ui form {}", row.name),
+        GroupNoun::NewInstance | GroupNoun::NewContext | GroupNoun::Source => {
+            format!("ui form {}", row.name)
+        }
         GroupNoun::Tasks => format!("{} {{task}}", row.name),
         GroupNoun::Contexts => format!("{} {{context}}", row.name),
         _ => row.name.to_owned(),

@@ -245,11 +245,17 @@ fn check_readiness(row: &Row, action: &Action, wanted: &str) -> Result<()> {
     let refuse = |why: String, remedy: String| Err(Error::invalid(why).remedy(remedy));
     let leave = "Leave --for out".to_owned();
     match row.noun {
-        GroupNoun::NewInstance if !action.args.flag("start") && wanted != "stopped" => refuse(
-            format!("--for {wanted}: without --start it stays off and never is"),
-            "Add --start, or leave --for out".to_owned(),
-        ),
-        GroupNoun::NewInstance | GroupNoun::Instances if row.leads_to.is_empty() => {
+        GroupNoun::NewInstance | GroupNoun::Source
+            if !action.args.flag("start") && wanted != "stopped" =>
+        {
+            refuse(
+                format!("--for {wanted}: without --start it stays off and never is"),
+                "Add --start, or leave --for out".to_owned(),
+            )
+        }
+        GroupNoun::NewInstance | GroupNoun::Source | GroupNoun::Instances
+            if row.leads_to.is_empty() =>
+        {
             if wanted == "gone" {
                 return refuse(
                     format!("--for gone: {} deletes no instance", row.name),
@@ -258,7 +264,7 @@ fn check_readiness(row: &Row, action: &Action, wanted: &str) -> Result<()> {
             }
             Ok(())
         }
-        GroupNoun::NewInstance | GroupNoun::Instances => {
+        GroupNoun::NewInstance | GroupNoun::Source | GroupNoun::Instances => {
             if row.leads_to.contains(&wanted) {
                 return Ok(());
             }

@@ -190,7 +190,11 @@ fn with_arguments(mut command: Command, row: &Row) -> Command {
 /// The flags of a row besides its own fields, under their headings.
 pub(super) fn row_flags(row: &Row) -> Vec<(&'static str, &'static [Field])> {
     let mut flags: Vec<(&'static str, &'static [Field])> = Vec::new();
-    if matches!(row.noun, GroupNoun::Instances | GroupNoun::NewInstance) || row.name == "doctor" {
+    if matches!(
+        row.noun,
+        GroupNoun::Instances | GroupNoun::NewInstance | GroupNoun::Source
+    ) || row.name == "doctor"
+    {
         flags.push(("Which", Row::SCOPE_FLAGS));
     } else if row.noun.is_around() {
         flags.push(("Which", Row::AROUND_FLAGS));
@@ -208,6 +212,7 @@ fn positional(row: &Row) -> Option<Arg> {
         GroupNoun::Instances => "ID, CONTEXT/NAME, name, UUID or glob",
         GroupNoun::NewInstance => "Name of the new instance",
         GroupNoun::File => "A file, - for standard input",
+        GroupNoun::Source => "An image, a package or a folder",
         GroupNoun::Shell => "bash, zsh or fish",
         GroupNoun::Hosts | GroupNoun::Pools | GroupNoun::Networks | GroupNoun::Images => {
             "NAME or CONTEXT/NAME"

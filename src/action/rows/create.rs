@@ -210,6 +210,27 @@ fn place(engine: &Engine, action: &Action) -> Result<(String, String)> {
 
 async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let (context, name) = place(&engine, &action)?;
+    let kind = engine
+        .fleet()
+        .view()
+        .context(&context)
+        .map(|c| c.kind.clone());
+    let info = kind.as_ref().and_then(registry::find);
+    let request = Request::Create(request(&engine, &action, &name, info)?);
+    let mut shape = Shape::of(&action)?;
+    shape.tail = format!("in {context}");
+    finish_new(&engine, action, shape, context, &name, request).await
+}
+
+/// Plans an instance that does not exist yet.
+pub(super) async fn finish_new(
+    engine: &Arc<Engine>,
+    mut action: Action,
+    shape: Shape,
+    context: String,
+    name: &str,
+    request: Request,
+) -> Result<Planned> {
     let member = engine.fleet().member(&context).ok_or_else(|| {
         Error::not_found(format!("there is no context {context:?}"))
             .remedy("See corral context list")
@@ -217,9 +238,7 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let cx = engine.asking(engine.fleet().read_cx(&context));
     let ready = cx.within(&context, member.backend.ready(&cx)).await;
     ready.map_err(|error| error.in_context(&context))?;
-    let info = registry::find(&member.spec.kind);
-    let request = request(&engine, &action, &name, info)?;
-    let id = InstanceId::new(&context, None, &name);
+    let id = InstanceId::new(&context, None, name);
     let stub = Instance::new(
         id,
         member.spec.kind.clone(),
@@ -227,13 +246,21 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         State::Provisioning,
         Timestamp::now(),
     );
-    let prepared = prepare_all(&engine, vec![(Arc::new(stub), Request::Create(request))]).await?;
-    let mut shape = Shape::of(&action)?;
-    shape.tail = format!("in {context}");
+    let prepared = prepare_all(engine, vec![(Arc::new(stub), request)]).await?;
     // The context is fixed here, so that a changed default does not change what was shown.
-    let mut action = action;
     action.scope.contexts = vec![context];
-    finish(&engine, action, shape, prepared, Vec::new())
+    finish(engine, action, shape, prepared, Vec::new())
+}
+
+/// What `--firmware` says.
+pub(super) fn firmware(action: &Action) -> Option<Firmware> {
+    action.args.text("firmware").map(|word| {
+        if word == "bios" {
+            Firmware::Bios
+        } else {
+            Firmware::Uefi
+        }
+    })
 }
 
 fn request(
@@ -272,13 +299,7 @@ fn request(
             .iter()
             .map(|path| image_file(engine, "cdrom", path))
             .collect::<Result<_>>()?,
-        firmware: args.text("firmware").map(|f| {
-            if f == "bios" {
-                Firmware::Bios
-            } else {
-                Firmware::Uefi
-            }
-        }),
+        firmware: firmware(action),
         os: args.text("os").map(str::to_owned),
         tpm: args.flag("tpm"),
         secure_boot: args.flag("secure-boot"),
@@ -406,7 +427,7 @@ fn publish(text: &str) -> Result<(String, u16, u16)> {
     Ok((address, port, typed.guest))
 }
 
-fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>> {
+pub(super) fn set(action: &Action, info: Option<&KindInfo>) -> Result<Vec<(String, String)>> {
     let fields = info.map_or(&[][..], |info| info.create_fields);
     let pairs = action.args.pairs("set");
     for (n, (key, value)) in pairs.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The rows, one file per group of verbs.
 
 mod autostart;
+mod backup;
 mod config;
 mod context;
 mod copy;
@@ -14,6 +15,7 @@ mod front;
 mod gc;
 mod hibernate;
 mod host;
+mod import;
 mod info;
 mod keys;
 mod list;
@@ -65,6 +67,8 @@ pub fn rows() -> &'static [&'static Row] {
             ports::ROWS,
             gc::ROWS,
             export::ROWS,
+            import::ROWS,
+            backup::ROWS,
             dial::ROWS,
             screenshot::ROWS,
             keys::ROWS,

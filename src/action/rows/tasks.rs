@@ -222,7 +222,7 @@ async fn retry(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut again = task.action.clone();
     if !matches!(
         super::find(&again.verb).map(|row| row.noun),
-        Some(GroupNoun::NewInstance)
+        Some(GroupNoun::NewInstance | GroupNoun::Source)
     ) {
         again.targets = left;
         again.scope.filter = None;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use tokio::io::AsyncRead;
 
 use super::cx::{ReadCx, TaskCx};
+use super::life::Firmware;
 use crate::model::{Backup, Bytes, Instance, Portable, Result};
 
 /// Request of the export family.
@@ -32,6 +33,8 @@ pub struct ImportRequest {
     pub cpus: Option<u32>,
     /// Memory; `None` is what the source says, else the default.
     pub memory: Option<Bytes>,
+    /// UEFI or BIOS; `None` is what the source says, else the default.
+    pub firmware: Option<Firmware>,
     /// Start it once it is made.
     pub start: bool,
     /// The kind's own fields, as for create.

@@ -51,7 +51,7 @@ pub fn pack(from: &Path, to: &Path, mut go: impl FnMut(u64) -> Result<()>) -> Re
     file.sync_all().map_err(failed)
 }
 
-/// Unpacks into a file of at most `largest` bytes, and never more than the file system has.
+/// Unpacks into a file of at most so many bytes as `limit` says of its first ones, and never more than the file system has.
 /// Returns its length. `go` is asked between blocks with the packed bytes that were read.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn unpack(
     name: &str,
     from: impl Read,
     to: &Path,
-    largest: Bytes,
+    limit: impl Fn(&[u8]) -> Bytes,
     mut go: impl FnMut(u64) -> Result<()>,
 ) -> Result<Bytes> {
     let failed = |e| fault("write", to, e);
@@ -73,6 +73,7 @@ pub fn unpack(
     let mut out = private(to).map_err(failed)?;
     let mut buffer = vec![0; BLOCK];
     let (mut at, mut since) = (0u64, LOOK);
+    let mut largest = None;
     loop {
         go(read.get())?;
         let n = fill(&mut unpacked, &mut buffer).map_err(|e| {
@@ -82,6 +83,7 @@ pub fn unpack(
         if n == 0 {
             break;
         }
+        let largest = *largest.get_or_insert_with(|| limit(&buffer[..n]));
         if at + n as u64 > largest.0 {
             return Err(Error::refused(format!(
                 "{}: what it unpacks to is larger than {largest}",
@@ -166,16 +168,16 @@ mod tests {
         file.set_len((64 << 20) + 3).unwrap();
         pack(&raw, &packed, |_| Ok(())).unwrap();
         let open = || File::open(&packed).unwrap();
-        let length = unpack("x", open(), &back, Bytes::gib(1), |_| Ok(())).unwrap();
+        let length = unpack("x", open(), &back, |_| Bytes::gib(1), |_| Ok(())).unwrap();
         assert_eq!(length, Bytes((64 << 20) + 3));
         assert_eq!(std::fs::read(&raw).unwrap(), std::fs::read(&back).unwrap());
         assert!(std::fs::metadata(&back).unwrap().blocks() * 512 < 8 << 20);
-        let error = unpack("x", open(), &none, Bytes::mib(1), |_| Ok(())).unwrap_err();
+        let error = unpack("x", open(), &none, |_| Bytes::mib(1), |_| Ok(())).unwrap_err();
         assert!(error.message.contains("larger than 1"), "{error}");
         let half = std::fs::read(&packed).unwrap();
         std::fs::remove_file(&none).unwrap();
         let cut = &half[..half.len() / 2];
-        let error = unpack("x", cut, &none, Bytes::gib(1), |_| Ok(())).unwrap_err();
+        let error = unpack("x", cut, &none, |_| Bytes::gib(1), |_| Ok(())).unwrap_err();
         assert!(error.message.contains("is damaged"), "{error}");
     }
 }

@@ -42,6 +42,10 @@ pub fn index(path: &Path, file: &File) -> Result<Vec<Member>> {
             .remedy("It is damaged, or no OVA: get it again, or look: tar tvf FILE")
     };
     let length = file.metadata().map_err(|e| fault("read", path, e))?.len();
+    let mut at_start = file;
+    at_start
+        .seek(SeekFrom::Start(0))
+        .map_err(|e| fault("read", path, e))?;
     let mut archive = tar::Archive::new(file);
     let mut members = Vec::new();
     let mut seen = BTreeSet::new();

@@ -25,14 +25,16 @@ use super::resize::Resize;
 use super::routes::Forwards;
 use super::screenshot::Screen;
 use super::storage::Folders;
+use super::transfer::backup::BackUp;
 use super::transfer::export::Export;
+use super::transfer::import::Import;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::{
-    AutostartRequest, Backend, Change, Changes, CreateRequest, Discovery, Env, Events,
-    ExportRequest, Families, FilesRequest, Hosts, KindInfo, Logs, Metrics, Networks, NoteRequest,
-    PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest,
-    SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
+    AutostartRequest, Backend, BackupRequest, Backups, Change, Changes, CreateRequest, Discovery,
+    Env, Events, ExportRequest, Families, FilesRequest, Hosts, ImportRequest, KindInfo, Logs,
+    Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes,
+    Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
 use crate::model::{
@@ -90,6 +92,8 @@ pub struct Qemu {
     create: Create,
     remove: Remove,
     export: Export,
+    import: Import,
+    backup: BackUp,
     snapshots: Snapshots,
     resize: Resize,
     nics: Nics,
@@ -118,6 +122,8 @@ impl Qemu {
             create: Create(Arc::clone(&ctx)),
             remove: Remove(Arc::clone(&ctx)),
             export: Export(Arc::clone(&ctx)),
+            import: Import(Arc::clone(&ctx)),
+            backup: BackUp(Arc::clone(&ctx)),
             snapshots: Snapshots(Arc::clone(&ctx)),
             resize: Resize(Arc::clone(&ctx)),
             nics: Nics(Arc::clone(&ctx)),
@@ -281,6 +287,18 @@ impl Families for Qemu {
 
     fn export(&self) -> Option<&dyn Changes<ExportRequest>> {
         Some(&self.export)
+    }
+
+    fn import(&self) -> Option<&dyn Changes<ImportRequest>> {
+        Some(&self.import)
+    }
+
+    fn backup(&self) -> Option<&dyn Changes<BackupRequest>> {
+        Some(&self.backup)
+    }
+
+    fn backups(&self) -> Option<&dyn Backups> {
+        Some(&self.backup)
     }
 
     fn routes(&self) -> Option<&dyn Routes> {

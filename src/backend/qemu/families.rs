@@ -53,7 +53,7 @@ impl Changes<CreateRequest> for Create {
         outcome.id = Some(ctx.id(name));
         if making.start {
             cx.step("Start it");
-            first_start(ctx, &making).await.map_err(|mut e| {
+            first_start(ctx, name).await.map_err(|mut e| {
                 e.message = format!("{} is made, but did not start: {}", ctx.id(name), e.message);
                 e
             })?;
@@ -64,15 +64,14 @@ impl Changes<CreateRequest> for Create {
 }
 
 /// Starts a new VM.
-async fn first_start(ctx: &Ctx, making: &Making) -> Result<()> {
-    let name = &making.definition.name;
+pub(super) async fn first_start(ctx: &Ctx, name: &str) -> Result<()> {
     let vm = ctx.store.load(name)?;
     let _lock = locks::vm(ctx, &vm.uuid, name).await?;
     process::spawn(ctx, &vm).await.map(drop)
 }
 
 /// What this machine offers a new VM.
-async fn pinned(ctx: &Ctx) -> Result<Pinned> {
+pub(super) async fn pinned(ctx: &Ctx) -> Result<Pinned> {
     let offer = Offer::ask(ctx).await?;
     let accel = accel::prove(ctx, "").await?;
     Ok(Pinned {

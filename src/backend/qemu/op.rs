@@ -33,6 +33,11 @@ pub enum Change {
     },
     /// A VM is made from files. Everything is below its folder.
     Import,
+    /// Disks are replaced by those of a backup.
+    BackupRestore {
+        /// The new files and their places.
+        files: Vec<super::transfer::restore::Swap>,
+    },
     /// A VM is written out.
     Export {
         /// What is half-written.
@@ -105,6 +110,7 @@ impl Change {
             Self::Create => "create".to_owned(),
             Self::Delete { .. } => "delete".to_owned(),
             Self::Import => "import".to_owned(),
+            Self::BackupRestore { .. } => "backup restore".to_owned(),
             Self::Export { .. } => "export".to_owned(),
             Self::SnapshotCreate { record, .. } => {
                 format!("snapshot create {}", shown(&record.name))

@@ -42,6 +42,18 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
     }
     match &op.change {
         Change::Create | Change::Import => create(&dir, name),
+        Change::BackupRestore { files } if op.phase < Phase::Recording => {
+            transfer::restore::undo(files)?;
+            dropped(&dir, name, "nothing was restored yet")
+        }
+        Change::BackupRestore { files } => {
+            transfer::restore::complete(ctx, name, files).await?;
+            dropped(
+                &dir,
+                name,
+                "its disks are those of the backup, as was begun",
+            )
+        }
         Change::Export { partial, live } => {
             transfer::undo(ctx, name, partial, *live, false).await?;
             dropped(&dir, name, "the unfinished export is removed")

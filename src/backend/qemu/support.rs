@@ -20,6 +20,8 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Note
         | Operation::Template
         | Operation::Export
+        | Operation::Import
+        | Operation::Backup
         | Operation::Metrics
         | Operation::Events
         | Operation::SendKey

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
+use super::super::definition::Definition;
 use super::super::op::{Change, Journal, Phase};
 use super::super::{firmware::Firmware, image, ports};
 use super::{Making, Source, stamp};
@@ -14,10 +15,13 @@ use crate::link::files::{fault, make_dir};
 use crate::model::{Error, Result, shown};
 
 /// One command that makes or changes a file.
-pub(super) struct Job {
-    pub(super) title: &'static str,
-    pub(super) cmd: Cmd,
-    pub(super) to: PathBuf,
+pub struct Job {
+    /// What it does.
+    pub title: &'static str,
+    /// The command.
+    pub cmd: Cmd,
+    /// What it makes.
+    pub to: PathBuf,
 }
 
 /// The commands of a create, in order: the plan shows exactly these.
@@ -53,7 +57,13 @@ pub(super) fn jobs(env: &Env, making: &Making) -> Result<Vec<Job>> {
             }),
         }
     }
-    if let (
+    jobs.extend(variables(env, making)?);
+    Ok(jobs)
+}
+
+/// The command that makes its UEFI variables, where it has any.
+pub fn variables(env: &Env, making: &Making) -> Result<Option<Job>> {
+    let (
         Some(Firmware {
             template,
             template_format,
@@ -61,14 +71,14 @@ pub(super) fn jobs(env: &Env, making: &Making) -> Result<Vec<Job>> {
         }),
         Some(vars),
     ) = (&making.firmware, &making.definition.firmware.vars)
-    {
-        jobs.push(Job {
-            title: "Make its UEFI variables",
-            cmd: image::copy_cmd(&tool, template, template_format, vars),
-            to: vars.clone(),
-        });
-    }
-    Ok(jobs)
+    else {
+        return Ok(None);
+    };
+    Ok(Some(Job {
+        title: "Make its UEFI variables",
+        cmd: image::copy_cmd(&image::tool(env)?, template, template_format, vars),
+        to: vars.clone(),
+    }))
 }
 
 /// Makes the VM. Where anything fails, or the user cancels, nothing of it stays.
@@ -76,7 +86,6 @@ pub(super) fn jobs(env: &Env, making: &Making) -> Result<Vec<Job>> {
 /// # Errors
 /// `Conflict` when the name was taken, or the image changed, since the plan was made.
 pub async fn build(ctx: &Ctx, cx: &TaskCx, making: &Making, token: &str) -> Result<()> {
-    let store = &ctx.store;
     if let Source::Copy { from: path, .. } | Source::Backed { base: path, .. } = &making.source
         && format!("new {}", stamp(path)?) != token
     {
@@ -86,10 +95,18 @@ pub async fn build(ctx: &Ctx, cx: &TaskCx, making: &Making, token: &str) -> Resu
         ))
         .remedy("Run it again."));
     }
-    let name = &making.definition.name;
-    let dir = store.dir(name)?;
-    make_dir(store.root())?;
-    // Whoever makes the folder has the name: two at once cannot both.
+    let dir = claim_folder(ctx, &making.definition.name)?;
+    let made = fill(ctx, cx, making, &dir).await;
+    settled(cx, &dir, made)
+}
+
+/// Makes the folder of a new VM. Whoever makes it has the name: two at once cannot both.
+///
+/// # Errors
+/// `Conflict` where it is there already.
+pub fn claim_folder(ctx: &Ctx, name: &str) -> Result<PathBuf> {
+    let dir = ctx.store.dir(name)?;
+    make_dir(ctx.store.root())?;
     fs::DirBuilder::new()
         .mode(0o700)
         .create(&dir)
@@ -101,19 +118,22 @@ pub async fn build(ctx: &Ctx, cx: &TaskCx, making: &Making, token: &str) -> Resu
                 fault("make", &dir, e)
             }
         })?;
-    let made = fill(ctx, cx, making, &dir).await;
-    if let Err(error) = made {
-        // Made by this very call, so all of it is ours.
-        if let Err(e) = fs::remove_dir_all(&dir) {
-            cx.log(format!("{} could not be removed: {e}", dir.display()));
-        }
-        let mut error = error;
-        if !error.message.contains("Nothing was created") {
-            error.message = format!("{}. Nothing was created", error.message);
-        }
-        return Err(error);
+    Ok(dir)
+}
+
+/// After a failure nothing of a new VM stays. All of its folder was made by the very call that
+/// claimed it.
+pub fn settled(cx: &TaskCx, dir: &Path, made: Result<()>) -> Result<()> {
+    let Err(mut error) = made else {
+        return Ok(());
+    };
+    if let Err(e) = fs::remove_dir_all(dir) {
+        cx.log(format!("{} could not be removed: {e}", dir.display()));
     }
-    Ok(())
+    if !error.message.contains("Nothing was created") {
+        error.message = format!("{}. Nothing was created", error.message);
+    }
+    Err(error)
 }
 
 async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()> {
@@ -136,17 +156,20 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()>
     }
     cx.checkpoint()?;
     cx.step("Define it");
-    // The ports are ours once the definition with them is saved.
-    let mut definition = making.definition.clone();
-    let forwards = || making.definition.nics.iter().flat_map(|nic| &nic.forwards);
-    let wanted: Vec<(String, u16)> = forwards().map(|f| (f.host.clone(), f.port)).collect();
-    let claim = ports::claim(ctx, &wanted).await?;
+    define(ctx, &making.definition).await?;
+    journal.phase(Phase::Recording)?;
+    journal.finish()
+}
+
+/// Saves the definition of a new VM. The ports are its own once it is saved.
+pub async fn define(ctx: &Ctx, wanted: &Definition) -> Result<()> {
+    let mut definition = wanted.clone();
+    let forwards = || wanted.nics.iter().flat_map(|nic| &nic.forwards);
+    let ports: Vec<(String, u16)> = forwards().map(|f| (f.host.clone(), f.port)).collect();
+    let claim = ports::claim(ctx, &ports).await?;
     let slots = definition.nics.iter_mut().flat_map(|nic| &mut nic.forwards);
     for (slot, port) in slots.zip(&claim.ports) {
         slot.port = *port;
     }
-    ctx.store.save(&definition)?;
-    drop(claim);
-    journal.phase(Phase::Recording)?;
-    journal.finish()
+    ctx.store.save(&definition)
 }

@@ -4,8 +4,8 @@ mod build;
 mod shape;
 mod source;
 
-pub use build::build;
-pub use shape::CREATE_FIELDS;
+pub use build::{Job, build, claim_folder, define, settled, variables};
+pub use shape::{CREATE_FIELDS, serial};
 
 use super::ctx::Ctx;
 use super::definition::{
@@ -65,6 +65,27 @@ pub async fn prepare(ctx: &Ctx, pinned: &Pinned, request: CreateRequest) -> Resu
     let mut prepared = Prepared::new(token, steps(env, store, &making)?);
     prepared.notes = notes;
     Ok(prepared.with(making))
+}
+
+/// A new VM whose disks come from elsewhere: all that is decided but for them. What forbids it is
+/// added to `refusals`.
+///
+/// # Errors
+/// Only when the store cannot be read.
+pub async fn draft(
+    ctx: &Ctx,
+    pinned: &Pinned,
+    request: CreateRequest,
+    refusals: &mut Vec<Refusal>,
+) -> Result<Option<Making>> {
+    if let Err(e) = free_name(&ctx.store, &ctx.id(&request.name), &request.name) {
+        refusals.push(Refusal::from(&e));
+    }
+    folder_name(&request.name)?;
+    // What is worth knowing of a blank disk is not of one that is filled.
+    let mut notes = Vec::new();
+    let made = plan(&ctx.env, &ctx.store, pinned, request, refusals, &mut notes).await;
+    Ok(made.map(|(making, _)| making))
 }
 
 fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()> {

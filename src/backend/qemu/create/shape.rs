@@ -171,7 +171,7 @@ pub(super) fn disk_size(wanted: Bytes) -> Result<Bytes> {
 }
 
 /// The serial number that a guest sees; QEMU takes 20 characters.
-pub(super) fn serial(uuid: &uuid::Uuid, disk: u8) -> String {
+pub fn serial(uuid: &uuid::Uuid, disk: u8) -> String {
     let hex = uuid.simple().to_string();
     format!("{}-{disk}", &hex[..16])
 }

@@ -8,7 +8,7 @@ mod source;
 pub use chain::chain;
 pub use header::{Header, header};
 pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd, write};
-pub use source::{CHECK, needed, source};
+pub use source::{CHECK, needed, recognise, source};
 
 use std::fs;
 use std::path::{Path, PathBuf};

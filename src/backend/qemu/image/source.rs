@@ -67,7 +67,7 @@ async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String>> {
 }
 
 /// The first bytes of a file say what it is when it is no disk image at all.
-fn recognise(path: &Path) -> Result<()> {
+pub fn recognise(path: &Path) -> Result<()> {
     let mut file = fs::File::open(path).map_err(|e| fault("read", path, e))?;
     let mut head = [0; 512];
     let mut have = 0;

@@ -1,12 +1,16 @@
 //! Instances out into files, in from files, and dated copies of them.
 
+pub mod backup;
 mod convert;
 pub mod export;
 mod form;
+pub mod import;
 mod leave;
 mod live;
 mod pack;
 mod pieces;
+pub mod restore;
+mod shelf;
 mod target;
 
 pub use leave::undo;

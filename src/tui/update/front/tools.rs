@@ -115,7 +115,7 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
         .cloned()
         .collect();
     let title = match (row.noun, targets.as_slice()) {
-        (GroupNoun::NewInstance, _) => match &app.inventory.context {
+        (GroupNoun::NewInstance | GroupNoun::Source, _) => match &app.inventory.context {
             Some(context) => format!("in {context}"),
             None => match &app.setup.beside.default {
                 Some(context) => format!("in {context} (default)"),
@@ -127,7 +127,7 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
         (_, many) => format!("{} instances", many.len()),
     };
     let mut form = Form::new(row, targets, title);
-    if row.noun == GroupNoun::NewInstance
+    if matches!(row.noun, GroupNoun::NewInstance | GroupNoun::Source)
         && let Some(context) = &app.inventory.context
     {
         form.extra = vec![format!("--context={context}")];

@@ -1,0 +1,335 @@
+//! `backup create|list|restore|delete`.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::super::engine::Engine;
+use super::super::planner::{Planned, Shape, finish, plan_instances, prepare_all, resolve};
+use super::super::row::{Group, Risk, Row, Run, Targets};
+use super::create::{absolute, finish_new, home};
+use crate::backend::contract::{BackupRequest, Request};
+use crate::fleet::selector::Purpose;
+use crate::model::{
+    Action, Backup, Body, Data, Error, ErrorKind, Field, FieldKind, GroupNoun, Instance,
+    InstanceId, InstanceKind, Operation, Result, Selector, State, shown,
+};
+
+const FROM: Field = Field::new(
+    "from",
+    FieldKind::Path,
+    "Folder that backups are kept in [default: corral's own]",
+);
+
+const CREATE: Row = Row {
+    examples: &[
+        "backup create local/web",
+        "backup create --filter tag:prod --to /mnt/backup --keep 7 --headless",
+    ],
+    details: "Exports instances into dated folders: DIR/INSTANCE/TIME. A running instance goes on, its disks are taken \
+at one moment. With --keep older whole backups of the same instance are deleted, once the new one is whole.",
+    noun: GroupNoun::Instances,
+    targets: Targets::Some,
+    fields: &[
+        Field::new(
+            "to",
+            FieldKind::Path,
+            "Folder to keep them in [default: corral's own]",
+        ),
+        Field::new("keep", FieldKind::Count, "Keeps so many of each instance"),
+    ],
+    heavy: true,
+    operations: &[Operation::Backup],
+    ..Row::new(
+        "backup create",
+        Group::Copies,
+        "Makes dated copies",
+        Run::Change(|e, a| Box::pin(create(e, a))),
+    )
+};
+
+const LIST: Row = Row {
+    aliases: &["backup ls"],
+    examples: &["backup list", "backup list local/web --verify -o json"],
+    details: "Those of instances that are gone too. A damaged one is shown as broken; --verify computes every checksum.",
+    noun: GroupNoun::Instances,
+    targets: Targets::Any,
+    fields: &[FROM, Field::flag("verify", "Computes every checksum anew")],
+    ..Row::new(
+        "backup list",
+        Group::Copies,
+        "Shows backups",
+        Run::Read(|e, a| Box::pin(list(e, a))),
+    )
+};
+
+const RESTORE: Row = Row {
+    examples: &[
+        "backup restore local/web@2026-11-30T02-00-00Z --confirm web",
+        "backup restore local/web@2026-11-30T02-00-00Z --name web2 --start",
+    ],
+    details: "Puts the disks of a backup in the place of the instance's own, which must be off; or with --name makes a \
+new instance of it. Checksums are checked first.",
+    noun: GroupNoun::Instances,
+    targets: Targets::One,
+    fields: &[
+        Field::new("name", FieldKind::Name, "As this new instance"),
+        FROM,
+        Field::flag("start", "Starts it afterwards"),
+    ],
+    risk: Risk::TypeName,
+    danger: true,
+    heavy: true,
+    operations: &[Operation::Backup],
+    leads_to: &["running", "address", "agent", "stopped"],
+    ..Row::new(
+        "backup restore",
+        Group::Copies,
+        "Brings an instance back from a backup",
+        Run::Change(|e, a| Box::pin(restore(e, a))),
+    )
+};
+
+const DELETE: Row = Row {
+    aliases: &["backup rm"],
+    examples: &["backup delete local/web@2026-11-30T02-00-00Z"],
+    noun: GroupNoun::Instances,
+    targets: Targets::One,
+    fields: &[FROM],
+    risk: Risk::Confirm,
+    heavy: true,
+    operations: &[Operation::Backup],
+    ..Row::new(
+        "backup delete",
+        Group::Copies,
+        "Deletes a backup",
+        Run::Change(|e, a| Box::pin(delete(e, a))),
+    )
+};
+
+/// Until all of a shelf is read.
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+pub(super) const ROWS: &[&Row] = &[&CREATE, &LIST, &RESTORE, &DELETE];
+
+fn folder(engine: &Engine, action: &Action, flag: &str) -> Option<String> {
+    action.args.text(flag).map(|path| absolute(engine, path))
+}
+
+async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let to = folder(&engine, &action, "to");
+    let keep =
+        match action.args.count("keep") {
+            Some(n) => Some(u32::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
+                Error::invalid(format!("--keep: {n} is not possible: 1 or more"))
+            })?),
+            None => None,
+        };
+    let mut shape = Shape::of(&action)?;
+    "Back up".clone_into(&mut shape.ask);
+    plan_instances(&engine, action, shape, |_| {
+        Ok(Request::Backup(BackupRequest::Create {
+            to: to.clone(),
+            keep,
+        }))
+    })
+    .await
+}
+
+/// `INSTANCE@BACKUP`.
+fn split(action: &Action) -> Result<(Selector, String)> {
+    let typed = action.targets.first();
+    let (instance, backup) = match typed {
+        Some(target) => target.split_snapshot()?,
+        None => return Err(Error::invalid("which backup?")),
+    };
+    let backup = backup.ok_or_else(|| {
+        Error::invalid(format!("which backup of {}?", shown(instance.as_str()))).remedy(format!(
+            "Write {}@BACKUP; corral backup list shows them",
+            shown(instance.as_str())
+        ))
+    })?;
+    Ok((instance, backup))
+}
+
+async fn restore(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let (instance, backup) = split(&action)?;
+    let from = folder(&engine, &action, "from");
+    let start = action.args.flag("start");
+    let mut shape = Shape::of(&action)?;
+    if let Some(name) = action.args.text("name") {
+        let name = name.to_owned();
+        let id = named(&engine, &action, &instance)?;
+        let request = Request::Backup(BackupRequest::Restore {
+            backup: backup.clone(),
+            from,
+            name: Some(name.clone()),
+            of: Some(id.key().to_owned()),
+            start,
+        });
+        // Nothing is replaced.
+        shape.risk = Risk::Confirm;
+        shape.danger = false;
+        "Make".clone_into(&mut shape.ask);
+        shape.tail = format!("from the backup {} of {id}", shown(&backup));
+        let context = id.context().to_owned();
+        return finish_new(&engine, action, shape, context, &name, request).await;
+    }
+    "Take".clone_into(&mut shape.ask);
+    shape.tail = format!("back to the backup {}", shown(&backup));
+    let mut plain = action.clone();
+    plain.targets = vec![instance];
+    let resolved = resolve(&engine, &plain, Purpose::Change).await?;
+    let wanted = resolved
+        .targets
+        .into_iter()
+        .map(|on| {
+            let request = Request::Backup(BackupRequest::Restore {
+                backup: backup.clone(),
+                from: from.clone(),
+                name: None,
+                of: None,
+                start,
+            });
+            (on, request)
+        })
+        .collect();
+    let prepared = prepare_all(&engine, wanted).await?;
+    finish(&engine, action, shape, prepared, resolved.left_out)
+}
+
+async fn delete(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+    let (instance, backup) = split(&action)?;
+    let request = Request::Backup(BackupRequest::Delete {
+        backup: backup.clone(),
+        from: folder(&engine, &action, "from"),
+    });
+    let mut shape = Shape::of(&action)?;
+    shape.ask = format!("Delete the backup {} of", shown(&backup));
+    let mut plain = action.clone();
+    plain.targets = vec![instance.clone()];
+    let on = match resolve(&engine, &plain, Purpose::Change).await {
+        Ok(resolved) if resolved.targets.len() == 1 => Arc::clone(&resolved.targets[0]),
+        Ok(_) => return Err(Error::invalid("one backup at a time")),
+        // What it is a backup of may be gone.
+        Err(error) if error.kind == ErrorKind::NotFound && !instance.is_glob() => {
+            let id = named(&engine, &action, &instance)?;
+            gone(&engine, &id)?
+        }
+        Err(error) => return Err(error),
+    };
+    let prepared = prepare_all(&engine, vec![(on, request)]).await?;
+    finish(&engine, action, shape, prepared, Vec::new())
+}
+
+/// The ID of an instance that may be gone.
+fn named(engine: &Engine, action: &Action, instance: &Selector) -> Result<InstanceId> {
+    let typed = instance.as_str();
+    let name = typed.strip_prefix("name:");
+    let typed = typed.strip_prefix("id:").unwrap_or(typed);
+    if name.is_none() && typed.contains('/') {
+        return typed.parse();
+    }
+    let context = home(engine, action)?;
+    Ok(InstanceId::new(&context, None, name.unwrap_or(typed)))
+}
+
+fn gone(engine: &Engine, id: &InstanceId) -> Result<Arc<Instance>> {
+    let member = engine.fleet().member(id.context()).ok_or_else(|| {
+        Error::not_found(format!("there is no context {:?}", shown(id.context())))
+            .remedy("See corral context list")
+    })?;
+    Ok(Arc::new(Instance::new(
+        id.clone(),
+        member.spec.kind.clone(),
+        InstanceKind::Vm,
+        State::Stopped,
+        Timestamp::now(),
+    )))
+}
+
+async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
+    let from = folder(&engine, &action, "from");
+    let verify = action.args.flag("verify");
+    let view = engine.fleet().view();
+    let mut all: Vec<Backup> = Vec::new();
+    let mut errors = Vec::new();
+    for context in &view.contexts {
+        let scope = &action.scope.contexts;
+        if !scope.is_empty() && !scope.contains(&context.name) {
+            continue;
+        }
+        let Some(member) = engine.fleet().member(&context.name) else {
+            continue;
+        };
+        let Some(family) = member.backend.families().backups() else {
+            continue;
+        };
+        let cx = engine.fleet().read_cx(&context.name);
+        match family.backups(&cx, None, from.as_deref(), false).await {
+            Ok(found) => all.extend(found),
+            Err(error) => errors.push(error.in_context(&context.name)),
+        }
+    }
+    let mut kept = vec![action.targets.is_empty(); all.len()];
+    for target in &action.targets {
+        let mut any = false;
+        for (row, kept) in all.iter().zip(&mut kept) {
+            let is_it = is_named(target, &row.instance);
+            *kept |= is_it;
+            any |= is_it;
+        }
+        if !any {
+            // Says whether there is such an instance at all.
+            let mut plain = action.clone();
+            plain.targets = vec![target.clone()];
+            resolve(&engine, &plain, Purpose::Read).await?;
+        }
+    }
+    let mut keep = kept.into_iter();
+    all.retain(|_| keep.next().unwrap_or(false));
+    if verify {
+        all = verified(&engine, &all, from.as_deref()).await?;
+    }
+    if all.is_empty() && !errors.is_empty() {
+        return Err(errors.swap_remove(0));
+    }
+    let mut data = Data::new(Body::Backups(all));
+    data.complete = errors.is_empty();
+    data.errors = errors;
+    Ok(data)
+}
+
+/// The same backups, every checksum computed.
+async fn verified(engine: &Engine, all: &[Backup], from: Option<&str>) -> Result<Vec<Backup>> {
+    let mut found = Vec::new();
+    let mut ids: Vec<&InstanceId> = all.iter().map(|row| &row.instance).collect();
+    ids.dedup();
+    for id in ids {
+        let on = gone(engine, id)?;
+        let member = engine.fleet().member(id.context());
+        let Some(family) = member.as_ref().and_then(|m| m.backend.families().backups()) else {
+            continue;
+        };
+        let mut cx = engine.fleet().read_cx(id.context());
+        // All of them are read; whoever asked can wait, or stop it.
+        cx.deadline = Instant::now() + LONG;
+        found.extend(family.backups(&cx, Some(&on), from, true).await?);
+    }
+    Ok(found)
+}
+
+fn is_named(target: &Selector, id: &InstanceId) -> bool {
+    let text = target.as_str();
+    let text = text
+        .strip_prefix("id:")
+        .or_else(|| text.strip_prefix("name:"))
+        .unwrap_or(text);
+    let full = id.to_string();
+    if target.is_glob() {
+        let matches = |to: &str| crate::fleet::glob::matches(text, to);
+        return matches(&full) || matches(id.key());
+    }
+    text == full || text == id.key()
+}
