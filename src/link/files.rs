@@ -103,6 +103,35 @@ pub fn lock(file: &Path, what: &str, wait: Duration) -> Result<File> {
     }
 }
 
+/// Moves a folder, all of it at once, to a name that nobody has.
+///
+/// # Errors
+/// `Conflict` when somebody has it.
+pub fn move_dir(from: &Path, to: &Path) -> Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    let moved = match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that cannot promise it.
+        Err(Errno::INVAL | Errno::NOSYS) if std::fs::symlink_metadata(to).is_err() => {
+            std::fs::rename(from, to)
+        }
+        other => other.map_err(std::io::Error::from),
+    };
+    moved.map_err(|e| {
+        if e.kind() == std::io::ErrorKind::AlreadyExists {
+            let to = shown(&to.display().to_string()).into_owned();
+            return Error::conflict(format!("{to} is there already"))
+                .remedy("Choose another name.");
+        }
+        fault("move", from, e)
+    })?;
+    // The move itself should outlive a power cut; it is done, also where the disk cannot promise that.
+    if let Some(dir) = to.parent() {
+        let _ = File::open(dir).and_then(|dir| dir.sync_all());
+    }
+    Ok(())
+}
+
 /// Replaces a file, whole or not at all: written beside it, synced, renamed; 0600. A corral that
 /// is killed meanwhile leaves a file that ends in `.new`.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {

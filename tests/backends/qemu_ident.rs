@@ -3,14 +3,22 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
 
+mod held;
 mod lab;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
 
-use lab::Lab;
-use lab::guest::has_qemu;
+use corral::backend::contract::{Changes as _, CloneRequest};
+use corral::backend::qemu::clone::Clone;
+use corral::backend::qemu::definition::Definition;
+use held::{Held, mended};
+use lab::guest::{guest, has_qemu};
+use lab::{Lab, task};
 
 /// Runs corral and gives what it said.
 fn corral(lab: &Lab, words: &[&str]) -> Output {
@@ -185,4 +193,472 @@ fn the_unit_that_doctor_writes_starts_what_is_marked() {
     assert!(!info.contains("Pending"), "{info}");
     run(&lab, &["stop", "--force", "a"]);
     run(&lab, &["stop", "--force", "b"]);
+}
+
+fn disk(lab: &Lab, name: &str) -> PathBuf {
+    lab.ctx.store.load(name).unwrap().disks[0].path.clone()
+}
+
+fn tool(name: &str, words: &[&str], file: &Path) -> String {
+    let output = Command::new(name).args(words).arg(file).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{name} {words:?}: {}",
+        said(&output)
+    );
+    said(&output)
+}
+
+fn info(file: &Path) -> String {
+    tool("qemu-img", &["info", "-U", "--output=json"], file)
+}
+
+fn write(file: &Path, byte: u8) {
+    tool(
+        "qemu-io",
+        &["-f", "qcow2", "-c", &format!("write -P {byte} 1M 64k")],
+        file,
+    );
+}
+
+fn holds(file: &Path, byte: u8) -> bool {
+    let said = tool(
+        "qemu-io",
+        &[
+            "-U",
+            "-r",
+            "-f",
+            "qcow2",
+            "-c",
+            &format!("read -P {byte} 1M 64k"),
+        ],
+        file,
+    );
+    !said.contains("verification failed")
+}
+
+#[test]
+fn a_clone_shares_nothing_and_a_linked_one_holds_its_base_still() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    run(
+        &lab,
+        &[
+            "create",
+            "web",
+            "--disk",
+            "64M",
+            "--firmware",
+            "uefi",
+            "--memory",
+            "64M",
+            "--user",
+            "admin",
+            "--hostname",
+            "web",
+            "--publish",
+            "18080:80",
+            "--tag",
+            "prod",
+        ],
+    );
+    write(&disk(&lab, "web"), 1);
+    run(&lab, &["snapshot", "create", "web", "--name", "s,1"]);
+    write(&disk(&lab, "web"), 2);
+    let plan = run(&lab, &["clone", "web", "--name", "full", "--dry-run"]);
+    for word in [
+        "qemu-img convert",
+        "snapshots are not copied",
+        "18080",
+        "cloud-init",
+    ] {
+        assert!(plan.contains(word), "{word}: {plan}");
+    }
+    run(&lab, &["clone", "web", "--name", "full"]);
+    let (web, full) = (
+        lab.ctx.store.load("web").unwrap(),
+        lab.ctx.store.load("full").unwrap(),
+    );
+    assert!(
+        holds(&full.disks[0].path, 2) && !info(&full.disks[0].path).contains("backing-filename\"")
+    );
+    assert!(!info(&full.disks[0].path).contains("\"snapshots\""));
+    assert_ne!(web.uuid, full.uuid);
+    assert_ne!(web.nics[0].mac, full.nics[0].mac);
+    assert_ne!(web.disks[0].serial, full.disks[0].serial);
+    assert_ne!(web.firmware.vars, full.firmware.vars);
+    assert!(
+        full.firmware
+            .vars
+            .as_ref()
+            .is_some_and(|vars| vars.exists())
+    );
+    let ports =
+        |vm: &Definition| -> Vec<u16> { vm.nics[0].forwards.iter().map(|f| f.port).collect() };
+    assert!(
+        ports(&full)
+            .iter()
+            .all(|port| *port != 0 && !ports(&web).contains(port))
+    );
+    assert_eq!(full.tags, ["prod"]);
+    // Its seed is another instance's, with the same user.
+    let seed = fs::read(&full.disks[1].path).unwrap();
+    let seed = String::from_utf8_lossy(&seed);
+    assert!(
+        seed.contains(&format!("instance-id: {}", full.uuid))
+            && seed.contains("local-hostname: full")
+    );
+    assert!(seed.contains("name: admin"));
+    let again = corral(&lab, &["clone", "web", "--name", "full"]);
+    assert!(
+        said(&again).contains("already a VM called"),
+        "{}",
+        said(&again)
+    );
+
+    run(
+        &lab,
+        &["clone", "web@s,1", "--name", "old", "--keep-identity"],
+    );
+    assert!(holds(&disk(&lab, "old"), 1));
+    assert!(
+        !lab.ctx
+            .store
+            .dir("old")
+            .unwrap()
+            .join("identity.json")
+            .exists()
+    );
+    let none = corral(&lab, &["clone", "web", "--snapshot", "nope", "--name", "x"]);
+    assert!(said(&none).contains("no snapshot"), "{}", said(&none));
+
+    run(&lab, &["clone", "web", "--name", "thin", "--linked"]);
+    let backing = info(&disk(&lab, "thin"));
+    assert!(
+        backing.contains(&disk(&lab, "web").display().to_string()),
+        "{backing}"
+    );
+    assert!(run(&lab, &["info", "thin"]).contains("web/disk0.qcow2"));
+    for words in [
+        &["start", "web"][..],
+        &["snapshot", "restore", "web@s,1", "--confirm", "web"],
+    ] {
+        let no = corral(&lab, words);
+        assert!(
+            !no.status.success() && said(&no).contains("thin"),
+            "{}",
+            said(&no)
+        );
+    }
+    // Whoever renames it takes the overlay along.
+    run(&lab, &["rename", "web", "--to", "base"]);
+    let backing = info(&disk(&lab, "thin"));
+    assert!(
+        backing.contains("/base/disk0.qcow2") && !backing.contains("/web/"),
+        "{backing}"
+    );
+    tool("qemu-img", &["check"], &disk(&lab, "thin"));
+    assert!(holds(&disk(&lab, "thin"), 2));
+    run(&lab, &["delete", "base", "--confirm", "base"]);
+    assert!(holds(&disk(&lab, "thin"), 2), "its base is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_moves_everything_or_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab, "web");
+    make(&lab, "other");
+    run(
+        &lab,
+        &[
+            "snapshot", "create", "web", "--name", "s1", "--note", "mine",
+        ],
+    );
+    run(&lab, &["protect", "web", "--on"]);
+    let before = lab.ctx.store.load("web").unwrap();
+    let taken = corral(
+        &lab,
+        &["rename", "web", "--to", "other", "--confirm", "web"],
+    );
+    assert!(said(&taken).contains("already a VM"), "{}", said(&taken));
+    let odd = corral(
+        &lab,
+        &["rename", "web", "--to", "a\u{7}b", "--confirm", "web"],
+    );
+    assert!(!odd.status.success() && !said(&odd).contains('\u{7}'));
+    run(
+        &lab,
+        &["rename", "web", "--to", "my shop", "--confirm", "web"],
+    );
+    let after = lab.ctx.store.load("my shop").unwrap();
+    assert_eq!(before.uuid, after.uuid);
+    assert_eq!(before.nics, after.nics);
+    assert!(after.disks[0].path.exists() && !before.disks[0].path.exists());
+    let list = run(&lab, &["snapshot", "list", "name:my shop"]);
+    assert!(list.contains("s1") && list.contains("mine"), "{list}");
+    let list = run(&lab, &["list", "--filter", "protected:yes", "-o", "name"]);
+    assert_eq!(
+        list.trim().lines().next(),
+        Some("local/my%20shop"),
+        "{list}"
+    );
+    run(
+        &lab,
+        &["protect", "name:my shop", "--off", "--confirm", "my shop"],
+    );
+
+    run(&lab, &["rename", "name:my shop", "--to", "web"]);
+    run(&lab, &["start", "web"]);
+    let no = refused(&lab, &["rename", "web", "--to", "x"]);
+    assert!(no.contains("corral stop local/web"), "{no}");
+    // A copy of what runs is none; of a snapshot it is one.
+    let no = refused(&lab, &["clone", "web", "--name", "x"]);
+    assert!(no.contains("corral snapshot create local/web"), "{no}");
+    run(&lab, &["clone", "web", "--name", "x", "--snapshot", "s1"]);
+    tool("qemu-img", &["check"], &disk(&lab, "x"));
+    run(&lab, &["stop", "--force", "web"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_killed_is_completed_or_taken_back() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    run(
+        &lab,
+        &[
+            "create",
+            "web",
+            "--disk",
+            "64M",
+            "--firmware",
+            "uefi",
+            "--memory",
+            "64M",
+        ],
+    );
+    write(&disk(&lab, "web"), 3);
+    for (when, at) in [
+        ("before", "new/disk0.qcow2"),
+        ("after", "new/disk0.qcow2"),
+        ("after", "new/efivars.qcow2"),
+    ] {
+        held.kill(&lab, &["clone", "web", "--name", "new"], when, at);
+        mended(&lab).await;
+        assert!(!lab.ctx.store.dir("new").unwrap().exists(), "{when} {at}");
+    }
+    run(&lab, &["clone", "web", "--name", "thin", "--linked"]);
+    for (when, from, to) in [("before", "web", "shop"), ("after", "shop", "web")] {
+        held.kill(&lab, &["rename", from, "--to", to], when, "rebase");
+        let broken = corral(&lab, &["start", "thin"]);
+        let _ = said(&broken);
+        mended(&lab).await;
+        assert!(lab.ctx.store.load(from).is_err(), "{when}");
+        assert!(
+            info(&disk(&lab, "thin")).contains(&format!("/{to}/disk0.qcow2")),
+            "{when}"
+        );
+        assert!(holds(&disk(&lab, "thin"), 3), "{when}");
+        run(&lab, &["info", to]);
+    }
+    // Between the record and the move, and between the move and the name.
+    run(&lab, &["delete", "thin", "--confirm", "thin"]);
+    for moved in [false, true] {
+        let (web, shop) = (
+            lab.ctx.store.dir("web").unwrap(),
+            lab.ctx.store.dir("shop").unwrap(),
+        );
+        let record = r#"{"op":"rename","from":"web","to":"shop","overlays":[],"phase":"working","pid":1,"pid_start":1,"at":"2026-01-01T00:00:00Z"}"#;
+        fs::write(web.join("op.json"), record).unwrap();
+        if moved {
+            fs::rename(&web, &shop).unwrap();
+        }
+        mended(&lab).await;
+        let name = if moved { "shop" } else { "web" };
+        assert_eq!(lab.ctx.store.load(name).unwrap().name, name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_that_cannot_be_is_not_begun_and_one_that_cannot_go_on_leaves_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab, "web");
+    let file = disk(&lab, "web");
+    tool("qemu-io", &["-f", "qcow2", "-c", "write -P 5 0 32M"], &file);
+    // Two at once: one name, one VM.
+    let both: Vec<_> = (0..2)
+        .map(|_| {
+            lab.corral(&["clone", "web", "--name", "twin"])
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+        })
+        .collect();
+    let ended: Vec<Output> = both
+        .into_iter()
+        .map(|child| child.wait_with_output().unwrap())
+        .collect();
+    assert_eq!(
+        ended.iter().filter(|o| o.status.success()).count(),
+        1,
+        "{ended:?}"
+    );
+    tool("qemu-img", &["check"], &disk(&lab, "twin"));
+
+    // While it is copied the original does not start, and a cancel stops the copy.
+    let tools = lab.root.path().join("slow");
+    fs::create_dir_all(&tools).unwrap();
+    let mark = tools.join("mark");
+    let slow = format!(
+        "#!/bin/sh\ncase \"$*\" in *convert*) echo > '{}'; exec sleep 1000;; esac\nexec '{}' \"$@\"\n",
+        mark.display(),
+        which::which("qemu-img").unwrap().display()
+    );
+    fs::write(tools.join("qemu-img"), slow).unwrap();
+    fs::set_permissions(tools.join("qemu-img"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut ctx = (*lab.ctx).clone();
+    let mut env = (*ctx.env).clone();
+    env.path.insert(0, tools);
+    ctx.env = Arc::new(env);
+    let family = Clone(Arc::new(ctx));
+    let web = lab.row("web").await;
+    let request = CloneRequest {
+        name: "slow".to_owned(),
+        linked: false,
+        snapshot: None,
+        keep_identity: true,
+        start: false,
+    };
+    let prepared = lab.prepare(&family, &web, request).await;
+    assert!(prepared.refusals.is_empty(), "{prepared:?}");
+    let cx = task(&web.id);
+    let cancel = cx.cancel.clone();
+    let cloning = tokio::spawn(async move { family.run(&cx, prepared).await });
+    while !mark.exists() {
+        assert!(!cloning.is_finished());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let no = corral(&lab, &["start", "web"]);
+    let holder = format!("process {}", std::process::id());
+    assert!(
+        !no.status.success() && said(&no).contains(&holder),
+        "{}",
+        said(&no)
+    );
+    cancel.cancel();
+    let error = cloning.await.unwrap().unwrap_err();
+    assert!(
+        error.message.contains("cancelled. Nothing was created"),
+        "{error}"
+    );
+    assert!(!lab.ctx.store.dir("slow").unwrap().exists());
+
+    let length = fs::metadata(&file).unwrap().len();
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&file)
+        .unwrap()
+        .set_len(length / 2)
+        .unwrap();
+    let bad = corral(&lab, &["clone", "web", "--name", "bad"]);
+    assert!(
+        !bad.status.success() && said(&bad).contains("corrupt"),
+        "{}",
+        said(&bad)
+    );
+    fs::remove_file(&file).unwrap();
+    let gone = corral(&lab, &["clone", "web", "--name", "bad"]);
+    assert!(
+        !gone.status.success() && said(&gone).contains("is missing"),
+        "{}",
+        said(&gone)
+    );
+    assert!(!lab.ctx.store.dir("bad").unwrap().exists());
+}
+
+#[test]
+fn a_full_disk_is_told_before_and_leaves_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let root = lab.ctx.store.root().to_owned();
+    fs::create_dir_all(&root).unwrap();
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=48m", "tmpfs"])
+        .arg(&root)
+        .output();
+    if !mounted.is_ok_and(|done| done.status.success()) {
+        eprintln!("skipped: cannot mount a tmpfs here");
+        return;
+    }
+    make(&lab, "web");
+    tool(
+        "qemu-io",
+        &["-f", "qcow2", "-c", "write -P 5 0 16M"],
+        &disk(&lab, "web"),
+    );
+    let ballast = root.join("ballast");
+    fs::write(&ballast, vec![0; 20 << 20]).unwrap();
+    let before = refused(&lab, &["clone", "web", "--name", "new"]);
+    // qemu-img is told of room that is not there once it writes.
+    fs::remove_file(&ballast).unwrap();
+    let held = Held::new(&lab);
+    let path = std::env::var("PATH").unwrap();
+    let full = format!(
+        "#!/bin/sh\ncase \"$*\" in *convert*) head -c 20971520 /dev/zero > '{}';; esac\nexec '{}' \"$@\"\n",
+        ballast.display(),
+        which::which("qemu-img").unwrap().display()
+    );
+    fs::write(held.dir.join("qemu-img"), full).unwrap();
+    let during = lab
+        .corral(&["clone", "web", "--name", "new"])
+        .env("PATH", format!("{}:{path}", held.dir.display()))
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .output()
+        .unwrap();
+    let left = lab.ctx.store.dir("new").unwrap().exists();
+    let unmounted = Command::new("umount").arg(&root).status();
+    assert!(unmounted.unwrap().success());
+    assert!(
+        before.contains("not enough space") && before.contains("Nothing was created"),
+        "{before}"
+    );
+    let during = said(&during);
+    assert!(
+        during.contains("no space left") && during.contains("Nothing was created"),
+        "{during}"
+    );
+    assert!(!left);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clone_is_another_machine_from_inside() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    lab.define(&image, "web").await;
+    run(&lab, &["clone", "web", "--name", "web2", "--linked"]);
+    assert!(run(&lab, &["info", "web2"]).contains("made anew at the first start"));
+    let started = run(&lab, &["start", "web2"]);
+    assert!(started.contains("its own machine ID"), "{started}");
+    let vm = lab.ctx.store.load("web2").unwrap();
+    let at = lab.login("web2", 0).await;
+    let words = "cat /etc/machine-id; hostname; ip link show";
+    let (seen, _) = lab.shell("web2", words, at).await;
+    assert!(seen.contains(&vm.uuid.simple().to_string()), "{seen}");
+    assert!(seen.contains("\nweb2"), "{seen}");
+    assert!(seen.contains(&vm.nics[0].mac), "{seen}");
+    assert!(!run(&lab, &["info", "web2"]).contains("made anew"));
+    lab.power_off("web2").await;
 }

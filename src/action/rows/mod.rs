@@ -2,6 +2,7 @@
 
 mod autostart;
 mod backup;
+mod clone;
 mod config;
 mod context;
 mod copy;
@@ -31,6 +32,7 @@ mod pause;
 mod ports;
 mod power;
 mod protect;
+mod rename;
 mod resize;
 mod screenshot;
 mod setter;
@@ -57,6 +59,8 @@ pub fn rows() -> &'static [&'static Row] {
             pause::ROWS,
             hibernate::ROWS,
             create::ROWS,
+            clone::ROWS,
+            rename::ROWS,
             delete::ROWS,
             marks::ROWS,
             autostart::ROWS,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
+use super::clone::Clone;
 use super::copy::Files;
 use super::ctx::{Ctx, KIND};
 use super::events::Recorded;
@@ -21,6 +22,7 @@ use super::nics::Nics;
 use super::pause::Pause;
 use super::power::Power;
 use super::publish::Publish;
+use super::rename::Rename;
 use super::resize::Resize;
 use super::routes::Forwards;
 use super::screenshot::Screen;
@@ -36,6 +38,7 @@ use crate::backend::contract::{
     Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes,
     Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
 };
+use crate::backend::contract::{CloneRequest, RenameRequest};
 use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -109,6 +112,8 @@ pub struct Qemu {
     hosts: Machine,
     storage: Folders,
     networks: Nets,
+    rename: Rename,
+    clone: Clone,
 }
 
 impl Qemu {
@@ -139,6 +144,8 @@ impl Qemu {
             hosts: Machine(Arc::clone(&ctx)),
             storage: Folders(Arc::clone(&ctx)),
             networks: Nets(Arc::clone(&ctx)),
+            rename: Rename(Arc::clone(&ctx)),
+            clone: Clone(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -255,6 +262,14 @@ impl Families for Qemu {
 
     fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
         Some(&self.snapshots)
+    }
+
+    fn rename(&self) -> Option<&dyn Changes<RenameRequest>> {
+        Some(&self.rename)
+    }
+
+    fn clone_instance(&self) -> Option<&dyn Changes<CloneRequest>> {
+        Some(&self.clone)
     }
 
     fn template(&self) -> Option<&dyn Changes<TemplateRequest>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 
+use super::clone::identity::Identity;
 use super::ctx::{Ctx, KIND};
 use super::definition::{Definition, FirmwareKind};
 use super::live::{self, Live};
@@ -236,6 +237,8 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
             ));
         }
     }
+    let dir = ctx.store.dir(&vm.name)?;
+    pending.extend(Identity::read(&dir).map(|identity| identity.pending()));
     if let Some(pid) = live.pid {
         facts.push(("Process".to_owned(), pid.to_string()));
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::{Forward, NicDef};
 use super::hibernate::Saved;
+use super::rename::Overlay;
 use super::resize::Sizes;
 use super::snapshots::record::Record;
 use super::store::{Store, is_there};
@@ -44,6 +45,15 @@ pub enum Change {
         partial: PathBuf,
         /// From the running QEMU, which keeps what the disks were.
         live: bool,
+    },
+    /// A VM gets another name: its folder moves.
+    Rename {
+        /// The old name.
+        from: String,
+        /// The new one.
+        to: String,
+        /// Images whose base moves.
+        overlays: Vec<Overlay>,
     },
     /// A snapshot is taken.
     SnapshotCreate {
@@ -115,6 +125,7 @@ impl Change {
             Self::SnapshotCreate { record, .. } => {
                 format!("snapshot create {}", shown(&record.name))
             }
+            Self::Rename { to, .. } => format!("rename to {}", shown(to)),
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
             Self::Resize { .. } => "resize".to_owned(),
@@ -212,6 +223,11 @@ impl Journal {
         remove(&self.file)?;
         self.done = true;
         Ok(())
+    }
+
+    /// The record is in this folder from now on.
+    pub fn moved(&mut self, dir: &Path) {
+        self.file = dir.join(FILE);
     }
 
     /// The change is done, and its record went with everything else.
@@ -314,6 +330,24 @@ pub fn read(file: &Path) -> Result<Option<Op>> {
         Error::invalid(format!("{} cannot be read: {e}", file.display()))
             .remedy("Look at the VM's disks, then remove that file.")
     })
+}
+
+/// Whether a VM is whole: nothing was interrupted halfway.
+///
+/// # Errors
+/// `Refused` for what a killed corral left, and for a record that cannot be read.
+pub fn unfinished(dir: &Path) -> Result<()> {
+    match read(&dir.join(FILE))? {
+        // What an export left is none of the disks.
+        Some(op) if !op.is_alive() && !matches!(op.change, Change::Export { .. }) => {
+            Err(Error::refused(format!(
+                "\"{}\" was interrupted and left things half-done",
+                op.change.title()
+            ))
+            .remedy("Mend it first: corral doctor --fix"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The remedy of a change that failed and left its record.

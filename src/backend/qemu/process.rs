@@ -56,8 +56,8 @@ impl Launch {
         let Some(mut launch) = Self::read(paths) else {
             return;
         };
-        if launch.definition == super::store::Store::hash(before) {
-            launch.definition = super::store::Store::hash(after);
+        if launch.definition == super::store::Store::start_hash(before) {
+            launch.definition = super::store::Store::start_hash(after);
             // It only says that changes wait; the change itself does not depend on it.
             let bytes = serde_json::to_vec(&launch).unwrap_or_default();
             let _ = files::write_atomically(&paths.launch, &bytes);

@@ -11,7 +11,7 @@ use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::{Record, Records};
 use super::snapshots::{freeze, taking};
 use super::store::DEFINITION;
-use super::{hibernate, locks, nics, process, publish, remove, resize, transfer};
+use super::{hibernate, locks, nics, process, publish, remove, rename, resize, transfer};
 use crate::link::files::fault;
 use crate::model::{Consistency, Error, ErrorKind, Outcome, Result, encode_segment, shown};
 
@@ -72,6 +72,13 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
                 "{}: deleted, as was begun",
                 shown(name)
             )))
+        }
+        Change::Rename { from, to, overlays } => {
+            if op.phase == Phase::Begun || name == from {
+                return dropped(&dir, name, "its name was not changed yet");
+            }
+            rename::complete(ctx, to, overlays).await?;
+            dropped(&dir, name, &format!("was {}, as was begun", shown(from)))
         }
         Change::SnapshotCreate { .. }
         | Change::SnapshotRestore { .. }

@@ -220,6 +220,7 @@ fn is_ours(name: &str) -> bool {
         "tpm",
         "snapshots.toml",
         super::hibernate::FILE,
+        super::clone::identity::FILE,
         "vm.toml.new",
         "op.json.new",
     ];

@@ -1,7 +1,7 @@
 //! The `NoCloud` seed: a small FAT image labelled CIDATA that cloud-init reads at first boot.
 
 use std::fs;
-use std::io::{Cursor, Write as _};
+use std::io::{Cursor, Read as _, Write as _};
 use std::path::Path;
 
 use secrecy::ExposeSecret as _;
@@ -13,9 +13,15 @@ use crate::model::{Error, Result, shown};
 /// Longest user-data: what fits the seed with room, and far more than any cloud takes (16 KiB).
 const LONGEST: usize = 1 << 20;
 
+/// The file that says which instance it is.
+const META: &str = "meta-data";
+
+/// Largest seed that is read: two files of the longest, and room.
+const LARGEST: u64 = 8 << 20;
+
 /// The files of a seed: name and content.
 pub struct Seed {
-    files: Vec<(&'static str, String)>,
+    files: Vec<(String, String)>,
 }
 
 impl Seed {
@@ -30,23 +36,74 @@ impl Seed {
             None => hostname_from(name),
         };
         let meta = format!("instance-id: {uuid}\nlocal-hostname: {hostname}\n");
-        let mut files = vec![("meta-data", meta)];
+        let mut files = vec![("meta-data".to_owned(), meta)];
         let generated = generated(cloud)?;
         match &cloud.user_data {
             Some(given) => {
                 let given = given.expose_secret();
                 check_user_data(given)?;
-                files.push(("user-data", given.to_owned()));
+                files.push(("user-data".to_owned(), given.to_owned()));
                 if let Some(generated) = generated {
-                    files.push(("vendor-data", generated));
+                    files.push(("vendor-data".to_owned(), generated));
                 }
             }
             None => files.push((
-                "user-data",
+                "user-data".to_owned(),
                 generated.unwrap_or_else(|| "#cloud-config\n{}\n".to_owned()),
             )),
         }
         Ok(Self { files })
+    }
+
+    /// Reads one that was written.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no seed of corral's making.
+    pub fn read(from: &Path) -> Result<Self> {
+        let odd = |e: std::io::Error| Error::invalid(format!("{}: {e}", from.display())).because(e);
+        let mut files = Vec::new();
+        // In memory: opened as a file it would be written to, if only its dirty mark.
+        let meta = fs::metadata(from).map_err(odd)?;
+        if !meta.is_file() || meta.len() > LARGEST {
+            return Err(Error::invalid(format!("{} is no seed", from.display())));
+        }
+        let bytes = fs::read(from).map_err(odd)?;
+        let volume =
+            fatfs::FileSystem::new(Cursor::new(bytes), fatfs::FsOptions::new()).map_err(odd)?;
+        for entry in volume.root_dir().iter() {
+            let entry = entry.map_err(odd)?;
+            if entry.is_file() && entry.len() <= LONGEST as u64 {
+                let mut text = String::new();
+                entry.to_file().read_to_string(&mut text).map_err(odd)?;
+                files.push((entry.file_name(), text));
+            }
+        }
+        if !files.iter().any(|(name, _)| name == META) {
+            return Err(Error::invalid(format!(
+                "{} holds no {META}",
+                from.display()
+            )));
+        }
+        Ok(Self { files })
+    }
+
+    /// The same for another VM: cloud-init takes it for a new one, and does again what it does once
+    /// for each, such as SSH host keys.
+    #[must_use]
+    pub fn again(mut self, uuid: &uuid::Uuid, name: &str) -> Self {
+        for (_, text) in self.files.iter_mut().filter(|(file, _)| file == META) {
+            let others = text.lines().filter(|line| {
+                !["instance-id:", "local-hostname:"]
+                    .iter()
+                    .any(|key| line.starts_with(key))
+            });
+            let others: String = others.map(|line| format!("{line}\n")).collect();
+            *text = format!(
+                "instance-id: {uuid}\nlocal-hostname: {}\n{others}",
+                hostname_from(name)
+            );
+        }
+        self
     }
 
     /// Writes the image (0600: it may hold a password).
@@ -77,7 +134,7 @@ impl Seed {
     fn file(&self, name: &str) -> Option<&str> {
         self.files
             .iter()
-            .find(|(n, _)| *n == name)
+            .find(|(n, _)| n == name)
             .map(|(_, text)| text.as_str())
     }
 }
@@ -207,7 +264,7 @@ fn checked_hostname(name: &str) -> Result<String> {
 }
 
 /// What is nearest to the VM's name.
-fn hostname_from(name: &str) -> String {
+pub(super) fn hostname_from(name: &str) -> String {
     let mut label: String = name
         .chars()
         .map(|c| {
@@ -232,7 +289,6 @@ fn hostname_from(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
     use std::os::unix::fs::MetadataExt as _;
 
     use super::*;
@@ -275,6 +331,16 @@ mod tests {
         assert_eq!(user["password"], "a: \"b\" #c");
         assert_eq!(user["user"]["name"], "admin");
         assert!(read("user-data").contains("\n  - ssh-ed25519 AAAA"));
+
+        let other = uuid::Uuid::new_v4();
+        let again = Seed::read(&file).unwrap().again(&other, "Copy of it");
+        assert_eq!(again.file("user-data"), seed.file("user-data"));
+        assert_eq!(
+            again.file("meta-data").unwrap(),
+            format!("instance-id: {other}\nlocal-hostname: copy-of-it\n")
+        );
+        fs::write(&file, "no seed").unwrap();
+        assert!(Seed::read(&file).is_err());
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Resume
         | Operation::Create
         | Operation::Delete
+        | Operation::Rename
+        | Operation::Clone
         | Operation::Tag
         | Operation::Note
         | Operation::Template
@@ -33,6 +35,9 @@ pub fn cell(operation: Operation) -> Support {
         Operation::Restart => Support::Emulated(
             "by the guest agent; without one the guest is shut down and started".to_owned(),
         ),
+        Operation::LinkedClone => {
+            Support::Conditional("the original is off, and stays so".to_owned())
+        }
         Operation::Autostart => {
             Support::Emulated("by a systemd user unit that doctor offers".to_owned())
         }
@@ -86,6 +91,9 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
             if !active =>
         {
             stopped()
+        }
+        Operation::Rename | Operation::LinkedClone if vm.state.is_active() => {
+            Support::Conditional(format!("{id} runs; stop it first"))
         }
         Operation::Template if !vm.template && vm.state.is_active() => {
             Support::Conditional(format!("{id} runs; stop it first"))

@@ -5,6 +5,7 @@ mod shape;
 mod source;
 
 pub use build::{Job, build, claim_folder, define, settled, variables};
+pub(super) use shape::comma_free;
 pub use shape::{CREATE_FIELDS, serial};
 
 use super::ctx::Ctx;
@@ -88,7 +89,11 @@ pub async fn draft(
     Ok(made.map(|(making, _)| making))
 }
 
-fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()> {
+/// Whether nobody has this name.
+///
+/// # Errors
+/// `Conflict` naming who or what has it.
+pub(super) fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()> {
     if !store.taken(name)? {
         return Ok(());
     }

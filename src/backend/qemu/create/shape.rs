@@ -149,7 +149,7 @@ pub(super) fn limits(request: &CreateRequest) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn comma_free(dir: &Path) -> Result<()> {
+pub(in super::super) fn comma_free(dir: &Path) -> Result<()> {
     if dir.to_string_lossy().contains(',') {
         return Err(
             Error::invalid("a VM with a TPM cannot have a comma in its name or path")

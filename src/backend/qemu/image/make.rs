@@ -30,12 +30,70 @@ pub fn overlay_cmd(tool: &Path, to: &Path, base: &Path, format: &str, size: Opti
     }
 }
 
+/// What is copied.
+#[derive(Clone, Copy, Debug)]
+pub struct From<'a> {
+    /// The image.
+    pub path: &'a Path,
+    /// Its format.
+    pub format: &'a str,
+    /// A snapshot in it instead of the present.
+    pub snapshot: Option<&'a str>,
+    /// Also while a guest writes it: of use for a snapshot only.
+    pub shared: bool,
+}
+
+impl From<'_> {
+    /// The options that say so, but for the image itself.
+    pub(super) fn options(&self) -> Vec<String> {
+        let mut options = vec!["-f".to_owned(), self.format.to_owned()];
+        if self.shared {
+            options.push("-U".to_owned());
+        }
+        if let Some(tag) = self.snapshot {
+            options.push("-l".to_owned());
+            // By its name alone: a bare one could be the number of another.
+            options.push(format!("snapshot.name={}", tag.replace(',', ",,")));
+        }
+        options
+    }
+}
+
 /// The command that copies any format into a qcow2 without a base.
 pub fn copy_cmd(tool: &Path, from: &Path, format: &str, to: &Path) -> Cmd {
+    let from = From {
+        path: from,
+        format,
+        snapshot: None,
+        shared: false,
+    };
+    convert_cmd(tool, &from, to)
+}
+
+/// [`copy_cmd`], also of a snapshot.
+pub fn convert_cmd(tool: &Path, from: &From<'_>, to: &Path) -> Cmd {
     Cmd::new(tool)
-        .args(["convert", "-p", "-f", format, "-O", "qcow2"])
+        .args(["convert", "-p"])
+        .args(from.options())
+        .args(["-O", "qcow2"])
+        .arg(from.path)
+        .arg(to)
+}
+
+/// The command that copies a raw image as it is.
+pub fn raw_copy_cmd(tool: &Path, from: &Path, to: &Path) -> Cmd {
+    Cmd::new(tool)
+        .args(["convert", "-p", "-f", "raw", "-O", "raw"])
         .arg(from)
         .arg(to)
+}
+
+/// The command that tells an overlay where its base is now. No data is touched.
+pub fn rebase_cmd(tool: &Path, overlay: &Path, base: &Path, format: &str) -> Cmd {
+    Cmd::new(tool)
+        .args(["rebase", "-u", "-q", "-f", "qcow2", "-F", format, "-b"])
+        .arg(base)
+        .arg(overlay)
 }
 
 /// The command that grows a qcow2.
@@ -57,9 +115,7 @@ pub async fn make(
     progress: impl FnMut(u64) + Send,
 ) -> Result<()> {
     write(cmd, to, cancel, progress).await?;
-    fs::File::open(to)
-        .and_then(|file| file.sync_all())
-        .map_err(|e| fault("write", to, e))
+    settle(to)
 }
 
 /// [`make`], but a power cut may lose what it wrote.
@@ -88,6 +144,16 @@ pub async fn write(
     Ok(())
 }
 
+/// Makes sure that a file is on the disk.
+///
+/// # Errors
+/// When it could not be written.
+pub fn settle(to: &Path) -> Result<()> {
+    fs::File::open(to)
+        .and_then(|file| file.sync_all())
+        .map_err(|e| fault("write", to, e))
+}
+
 /// `    (12.34/100%)`
 fn percent(line: &str) -> Option<u64> {
     let (number, _) = line.trim().strip_prefix('(')?.split_once("/100%)")?;
@@ -102,6 +168,21 @@ fn percent(line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_snapshot_is_named_whatever_its_name() {
+        let from = From {
+            path: Path::new("/d/a,b"),
+            format: "qcow2",
+            snapshot: Some("1,snapshot.id=2"),
+            shared: true,
+        };
+        let cmd = convert_cmd(Path::new("qemu-img"), &from, Path::new("/d/c")).shown();
+        assert_eq!(
+            cmd,
+            "qemu-img convert -p -f qcow2 -U -l snapshot.name=1,,snapshot.id=2 -O qcow2 /d/a,b /d/c"
+        );
+    }
 
     #[test]
     fn progress_is_a_number() {

@@ -7,8 +7,11 @@ mod source;
 
 pub use chain::chain;
 pub use header::{Header, header};
-pub use make::{blank_cmd, copy_cmd, grow_cmd, make, overlay_cmd, write};
-pub use source::{CHECK, needed, recognise, source};
+pub use make::{
+    From, blank_cmd, convert_cmd, copy_cmd, grow_cmd, make, overlay_cmd, raw_copy_cmd, rebase_cmd,
+    settle, write,
+};
+pub use source::{CHECK, needed, needed_of, recognise, source};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Image, absolute, chain, quoted, readable, show, tool};
+use super::{From, Image, absolute, chain, quoted, readable, show, tool};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
 use crate::link::files::fault;
@@ -137,9 +137,21 @@ pub fn recognise(path: &Path) -> Result<()> {
 
 /// Space that a copy as qcow2 takes at most; `None` where qemu-img cannot say.
 pub async fn needed(env: &Env, path: &Path, format: &str) -> Option<Bytes> {
+    let from = From {
+        path,
+        format,
+        snapshot: None,
+        shared: false,
+    };
+    needed_of(env, &from).await
+}
+
+/// [`needed`], also of a snapshot.
+pub async fn needed_of(env: &Env, from: &From<'_>) -> Option<Bytes> {
     let cmd = Cmd::new(tool(env).ok()?)
-        .args(["measure", "--output=json", "-O", "qcow2", "-f", format])
-        .arg(absolute(path));
+        .args(["measure", "--output=json", "-O", "qcow2"])
+        .args(from.options())
+        .arg(absolute(from.path));
     let output = run(&cmd, CHECK).await.ok()?;
     let value: Value = serde_json::from_slice(&output.stdout).ok()?;
     value.get("required").and_then(Value::as_u64).map(Bytes)

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::change::Seen;
+use super::clone::identity;
 use super::ctx::Ctx;
 use super::{events, hibernate, locks, ports, process};
 use crate::backend::contract::{Changes, PowerRequest, Prepared, ReadCx, RestartMode, TaskCx};
@@ -109,14 +110,14 @@ impl Power {
     ) -> Result<Outcome> {
         let ctx = &self.0;
         match plan.request {
-            PowerRequest::Start => self.start(cx, seen).await,
+            PowerRequest::Start => self.start(cx, seen, lock).await,
             PowerRequest::StartFresh => {
                 if seen.live.state == State::Hibernated {
                     cx.checkpoint()?;
                     cx.step("Delete the saved state");
                     hibernate::discard(ctx, seen).await?;
                 }
-                self.fresh(cx, seen).await
+                self.fresh(cx, seen, lock).await
             }
             PowerRequest::Stop { force: true, .. } => {
                 cx.step(format!("Power off {}", seen.id));
@@ -161,39 +162,41 @@ impl Power {
                 .remedy(format!("Start it: corral start {id}")));
             }
         }
-        let _lock = locks::vm(ctx, &seen.vm.uuid, &seen.vm.name).await?;
+        let lock = locks::vm(ctx, &seen.vm.uuid, &seen.vm.name).await?;
         let again = Seen::now(ctx, id, process::MONITOR).await?;
         if again.vm.uuid != seen.vm.uuid {
             return Err(Error::conflict(format!(
                 "{id} is another machine now; it is not started"
             )));
         }
-        self.start(cx, &again).await
+        self.start(cx, &again, lock).await
     }
 
-    async fn start(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
+    async fn start(&self, cx: &TaskCx, seen: &Seen, lock: locks::Lock) -> Result<Outcome> {
         if seen.live.state != State::Hibernated {
-            return self.fresh(cx, seen).await;
+            return self.fresh(cx, seen, lock).await;
         }
         cx.checkpoint()?;
         cx.step(format!("Start {} halted", seen.id));
         let launch = hibernate::wake(&self.0, cx, seen).await?;
-        self.started(cx, seen, &launch, " again from where it was")
+        self.started(cx, seen, &launch, " again from where it was", lock)
+            .await
     }
 
-    async fn fresh(&self, cx: &TaskCx, seen: &Seen) -> Result<Outcome> {
+    async fn fresh(&self, cx: &TaskCx, seen: &Seen, lock: locks::Lock) -> Result<Outcome> {
         cx.checkpoint()?;
         cx.step(format!("Start {}", seen.id));
         let launch = process::spawn(&self.0, &seen.vm).await?;
-        self.started(cx, seen, &launch, "")
+        self.started(cx, seen, &launch, "", lock).await
     }
 
-    fn started(
+    async fn started(
         &self,
         cx: &TaskCx,
         seen: &Seen,
         launch: &process::Launch,
         how: &str,
+        lock: locks::Lock,
     ) -> Result<Outcome> {
         cx.log(format!("process {}; {}", launch.pid, launch.accel.why));
         let with = if launch.accel.kvm {
@@ -203,6 +206,9 @@ impl Power {
         };
         let mut said = vec![format!("{} runs{how}, {with}", seen.id)];
         said.extend(ports::moved(&seen.vm, &self.0.store.load(&seen.vm.name)?));
+        // Not held while a guest boots: a stop must get through.
+        drop(lock);
+        said.extend(identity::settle(&self.0, cx, &seen.vm).await);
         Ok(Outcome::changed(said.join("; ")))
     }
 }

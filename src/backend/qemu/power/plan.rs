@@ -74,20 +74,8 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen, discard: bool) -> Result<
 
 /// Why a start would fail or do harm, as far as files tell.
 fn unready(ctx: &Ctx, vm: &Definition) -> Result<Option<Error>> {
-    let dir = ctx.store.dir(&vm.name)?;
-    match op::read(&dir.join(op::FILE)) {
-        // What an export left is none of the disks.
-        Ok(Some(op)) if !op.is_alive() && !matches!(op.change, op::Change::Export { .. }) => {
-            return Ok(Some(
-                Error::refused(format!(
-                    "\"{}\" was interrupted and left things half-done",
-                    op.change.title()
-                ))
-                .remedy("Mend it first: corral doctor --fix"),
-            ));
-        }
-        Ok(_) => {}
-        Err(error) => return Ok(Some(error)),
+    if let Err(error) = op::unfinished(&ctx.store.dir(&vm.name)?) {
+        return Ok(Some(error));
     }
     Ok(store::lost(vm))
 }

@@ -184,6 +184,21 @@ impl Store {
         write_atomically(&file, text.as_bytes())
     }
 
+    /// Makes the name in a definition that of its folder, and changes nothing else of it.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn name_is(&self, name: &str) -> Result<()> {
+        let file = self.file(name)?;
+        let text = read(&file, name)?;
+        let mut definition = parse(&file, &text)?;
+        name.clone_into(&mut definition.name);
+        let fresh = definition.to_toml()?;
+        let text = merged(&text, &fresh)
+            .map_err(|e| Error::invalid(format!("{}: {e}", file.display())))?;
+        write_atomically(&file, text.as_bytes())
+    }
+
     /// What a process was started from: what is only said of a VM makes no difference to it.
     pub fn start_hash(definition: &Definition) -> String {
         Self::hash(&Definition {

@@ -1,0 +1,146 @@
+//! Carries a clone out: all of it, or nothing stays.
+
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use super::super::change::Seen;
+use super::super::ctx::Ctx;
+use super::super::image;
+use super::super::op::{Change, Journal, Phase};
+use super::super::{events, inventory, locks, ports, process};
+use super::{Cloning, identity, plan};
+use crate::backend::contract::TaskCx;
+use crate::link::files::{fault, make_dir};
+use crate::model::{Error, EventLevel, Outcome, Result, shown};
+
+pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) -> Result<Outcome> {
+    let source = inventory::load(ctx, &cloning.source)?;
+    // Held to the end: what is copied must not be written, and what is below an overlay neither.
+    let lock = locks::vm(ctx, &source.uuid, &source.name).await?;
+    let seen = Seen::now(ctx, &cloning.source, process::MONITOR).await?;
+    let now = plan::token(&seen)?;
+    if now != token {
+        seen.still(token)?;
+        return Err(Error::conflict(format!(
+            "the disks of {} changed meanwhile. Nothing was done",
+            seen.id
+        ))
+        .remedy("Look at it and ask again."));
+    }
+    let name = &cloning.definition.name;
+    let dir = ctx.store.dir(name)?;
+    make_dir(ctx.store.root())?;
+    // Whoever makes the folder has the name: two at once cannot both.
+    fs::DirBuilder::new()
+        .mode(0o700)
+        .create(&dir)
+        .map_err(|e| {
+            if e.kind() == std::io::ErrorKind::AlreadyExists {
+                Error::conflict(format!("there is already a VM called \"{}\"", shown(name)))
+                    .remedy("Choose another name.")
+            } else {
+                fault("make", &dir, e)
+            }
+        })?;
+    if let Err(mut error) = fill(ctx, cx, cloning, &dir).await {
+        // Made by this very call, so all of it is ours.
+        if let Err(e) = fs::remove_dir_all(&dir) {
+            cx.log(format!("{} could not be removed: {e}", dir.display()));
+        }
+        if !error.message.contains("Nothing was created") {
+            error.message = format!("{}. Nothing was created", error.message);
+        }
+        return Err(error);
+    }
+    drop(lock);
+    let vm = ctx.store.load(name)?;
+    events::say(
+        ctx,
+        &vm,
+        EventLevel::Info,
+        "CREATED",
+        format!("cloned from {}", cloning.source),
+    );
+    let id = ctx.id(name);
+    let mut said = vec![format!("{id} is made")];
+    if cloning.request.start {
+        cx.step(format!("Start {id}"));
+        {
+            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
+            process::spawn(ctx, &vm).await.map_err(|mut e| {
+                e.message = format!("{id} is made, but did not start: {}", e.message);
+                e
+            })?;
+        }
+        said = vec![format!("{id} is made, running")];
+        said.extend(identity::settle(ctx, cx, &vm).await);
+    }
+    let mut outcome = Outcome::changed(said.join("; "));
+    outcome.id = Some(id);
+    Ok(outcome)
+}
+
+async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<()> {
+    let mut journal = Journal::begin(dir, Change::Create)?;
+    journal.phase(Phase::Working)?;
+    for job in &cloning.jobs {
+        cx.checkpoint()?;
+        cx.step(job.title.clone());
+        image::write(&job.cmd, &job.to, &cx.cancel, |percent| {
+            cx.progress(percent, 100);
+        })
+        .await?;
+    }
+    if let Some((from, to)) = &cloning.seed {
+        cx.step("Write a first-boot seed of its own");
+        let seed = super::super::seed::Seed::read(from)?;
+        let vm = &cloning.definition;
+        seed.again(&vm.uuid, &vm.name).write(to)?;
+    }
+    if let Some((from, to)) = &cloning.tpm {
+        cx.step("Copy the TPM's memory");
+        copy_folder(from, to)?;
+    }
+    if let Some(identity) = &cloning.identity {
+        identity.write(dir)?;
+    }
+    cx.checkpoint()?;
+    cx.step("Define it");
+    // All at once: each was written without waiting for the disk.
+    for job in &cloning.jobs {
+        image::settle(&job.to)?;
+    }
+    // The ports are ours once the definition with them is saved.
+    let mut definition = cloning.definition.clone();
+    let slots = || definition.nics.iter().flat_map(|nic| &nic.forwards);
+    let wanted: Vec<(String, u16)> = slots().map(|f| (f.host.clone(), f.port)).collect();
+    let claim = ports::claim(ctx, &wanted).await?;
+    let slots = definition.nics.iter_mut().flat_map(|nic| &mut nic.forwards);
+    for (slot, port) in slots.zip(&claim.ports) {
+        slot.port = *port;
+    }
+    ctx.store.save(&definition)?;
+    drop(claim);
+    journal.phase(Phase::Recording)?;
+    journal.finish()
+}
+
+/// A folder of plain files, such as a TPM's.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    make_dir(to)?;
+    let entries = fs::read_dir(from).map_err(|e| fault("read", from, e))?;
+    for entry in entries {
+        let entry = entry.map_err(|e| fault("read", from, e))?;
+        let file = entry.path();
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) || entry.file_name() == ".lock" {
+            continue;
+        }
+        let copy = to.join(entry.file_name());
+        fs::copy(&file, &copy).map_err(|e| fault("copy", &file, e))?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o600))
+            .and_then(|()| fs::File::open(&copy)?.sync_all())
+            .map_err(|e| fault("write", &copy, e))?;
+    }
+    Ok(())
+}
