@@ -16,7 +16,7 @@ use corral::backend::contract::{ReadCx, SnapshotRequest, TakeSnapshot};
 use corral::backend::qemu::families::Snapshots;
 use corral::backend::qemu::op::{self, Phase};
 use corral::backend::qemu::process;
-use corral::model::{CheckStatus, State};
+use corral::model::State;
 use held::{Held, fix, mended};
 use lab::guest::has_qemu;
 use lab::{Lab, READ};
