@@ -68,6 +68,8 @@ pub struct Shape {
     pub ask: String,
     /// Added to the question: `for good`, `back to s1`.
     pub tail: String,
+    /// What several are: `instances`.
+    pub noun: String,
 }
 
 impl Shape {
@@ -84,6 +86,7 @@ impl Shape {
             heavy: row.heavy,
             ask,
             tail: String::new(),
+            noun: "instances".to_owned(),
         })
     }
 }
@@ -270,8 +273,8 @@ pub fn finish(
     let what = match (changing.as_slice(), targets.as_slice()) {
         ([one], _) => one.name.clone(),
         ([], [one]) => one.name.clone(),
-        ([], all) => format!("{} instances", all.len()),
-        (many, _) => format!("{} instances", many.len()),
+        ([], all) => format!("{} {}", all.len(), shape.noun),
+        (many, _) => format!("{} {}", many.len(), shape.noun),
     };
     let tail = if shape.tail.is_empty() {
         String::new()

@@ -2,6 +2,7 @@
 //!
 //! Adding a kind: one folder here and one line in [`registry`].
 
+pub mod catalogue;
 pub mod contract;
 pub mod demo;
 pub mod portable;

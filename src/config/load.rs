@@ -9,6 +9,7 @@ use super::check::{Checker, cut, key_span, value};
 use super::contexts::{self, ContextEntry};
 use super::dropped::Dropped;
 use super::file::{self, Content, position, problem};
+use super::images::{self, ImageEntry};
 use super::layers::{Layer, lay};
 use super::schema::{KEYS, Key, Shape, quoted, setting};
 use super::settings::Settings;
@@ -35,6 +36,8 @@ pub struct Loaded {
     pub settings: Settings,
     /// Contexts, in file order.
     pub contexts: Vec<ContextEntry>,
+    /// Images that can be pulled by name, besides the built-in ones; in file order.
+    pub images: Vec<ImageEntry>,
     /// What the file names as contexts besides these, and nobody can open.
     pub dropped: Vec<Dropped>,
     /// Where the file says the default context, line and column.
@@ -96,6 +99,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     let mut problems = Vec::new();
     let mut from_file = Layer::new("file");
     let mut contexts = Vec::new();
+    let mut images = Vec::new();
     let mut dropped = Vec::new();
     let mut default_at = None;
     let mut unusable = None;
@@ -130,7 +134,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
                 };
                 default_at = key_span(document.as_table(), "default-context")
                     .map(|span| check.at(Some(span)));
-                contexts = walk(
+                (contexts, images) = walk(
                     &mut check,
                     document.as_table(),
                     input,
@@ -181,6 +185,7 @@ pub fn load(input: &LoadInput<'_>) -> Loaded {
     Loaded {
         settings,
         contexts,
+        images,
         dropped,
         default_at,
         unusable,
@@ -236,11 +241,14 @@ fn walk(
     input: &LoadInput<'_>,
     words: &[&str],
     layer: &mut Layer,
-) -> Vec<ContextEntry> {
+) -> (Vec<ContextEntry>, Vec<ImageEntry>) {
     let mut found = Vec::new();
+    let mut images_found = Vec::new();
     for (key, item) in root.iter() {
         if key == "context" {
             found = contexts::read(check, item, input.kinds);
+        } else if key == "image" {
+            images_found = images::read(check, item);
         } else if let Some(known) = KEYS.iter().find(|known| known.name == key) {
             take(check, root, known, item, words, layer);
         } else if group(key).next().is_some() {
@@ -266,13 +274,13 @@ fn walk(
             let mut allowed: Vec<&str> = KEYS
                 .iter()
                 .map(|known| known.name.split('.').next().unwrap_or(known.name))
-                .chain(["context"])
+                .chain(["context", "image"])
                 .collect();
             allowed.dedup();
             check.unknown(key_span(root, key), key, "", allowed.into_iter());
         }
     }
-    found
+    (found, images_found)
 }
 
 /// The settings of a table.

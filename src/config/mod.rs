@@ -9,6 +9,7 @@ mod contexts;
 mod dropped;
 pub mod edit;
 mod file;
+mod images;
 mod layers;
 mod load;
 mod schema;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use contexts::{ContextEntry, is_context_name};
 pub use dropped::Dropped;
+pub use images::ImageEntry;
 pub use load::{LoadInput, Loaded, load};
 pub use schema::{COLUMNS, COMMON_CONTEXT_KEYS, SORTS, value_of};
 pub use settings::{Discover, Settings, UiSettings};

@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod dial;
+pub mod download;
 pub mod duplex;
 pub mod files;
 pub mod lines;

@@ -42,6 +42,16 @@ fn system_roots() -> Arc<RootCertStore> {
     }))
 }
 
+/// Trusts whom the system trusts, and nobody else.
+pub(super) fn with_system_roots() -> Result<ClientConfig> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Error::backend(format!("TLS cannot be set up: {error}")).because(error))?;
+    Ok(builder
+        .with_root_certificates(system_roots())
+        .with_no_client_auth())
+}
+
 /// `host:port`, an IPv6 address in brackets.
 pub fn endpoint(host: &str, port: u16) -> String {
     if host.contains(':') {

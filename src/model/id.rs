@@ -93,7 +93,8 @@ pub fn encode_segment(segment: &str) -> String {
     out
 }
 
-pub(super) fn decode_segment(text: &str) -> Option<String> {
+/// A segment without its `%XX`; `None` for what is no encoded text.
+pub fn decode_segment(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

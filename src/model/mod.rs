@@ -42,7 +42,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventLevel};
 pub use field::{Field, FieldKind, GroupNoun};
 pub use fleet::{ContextView, FleetView, Health};
-pub use id::{InstanceId, SnapshotRef, encode_segment};
+pub use id::{InstanceId, SnapshotRef, decode_segment, encode_segment};
 pub use instance::{Address, Instance, InstanceKind, Port, State, Usage};
 pub use kind::Kind;
 pub use nearest::nearest;

@@ -2,7 +2,7 @@
 //! same grammar as argv.
 
 use super::edit::Line;
-use crate::action::{Row, Targets};
+use crate::action::Row;
 use crate::model::{Field, FieldKind, GroupNoun};
 
 /// One field of a form.
@@ -58,27 +58,23 @@ impl Form {
     /// A form for a command.
     pub fn new(row: &'static Row, targets: Vec<String>, title: String) -> Self {
         let mut entries = Vec::new();
-        let new = matches!(
-            row.noun,
-            GroupNoun::NewInstance | GroupNoun::NewContext | GroupNoun::Source
-        );
-        if row.targets == Targets::One && new && targets.is_empty() {
+        let asked = match row.noun {
+            GroupNoun::NewInstance => Some(("name", "Name of the new instance", FieldKind::Name)),
+            GroupNoun::NewContext => Some(("name", "Name of the new context", FieldKind::Name)),
+            GroupNoun::Source => Some(("from", "An image, a package or a folder", FieldKind::Path)),
+            GroupNoun::Images => Some(("image", "Name of the image", FieldKind::Name)),
+            GroupNoun::ImageSources => Some((
+                "image",
+                "A name of the catalogue, a URL or a file",
+                FieldKind::Name,
+            )),
+            _ => None,
+        };
+        if let Some((name, doc, kind)) = asked.filter(|_| targets.is_empty()) {
             entries.push(Entry {
-                name: if row.noun == GroupNoun::Source {
-                    "from"
-                } else {
-                    "name"
-                },
-                doc: match row.noun {
-                    GroupNoun::NewInstance => "Name of the new instance",
-                    GroupNoun::Source => "An image, a package or a folder",
-                    _ => "Name of the new context",
-                },
-                kind: if row.noun == GroupNoun::Source {
-                    FieldKind::Path
-                } else {
-                    FieldKind::Name
-                },
+                name,
+                doc,
+                kind,
                 line: Line::default(),
                 on: false,
                 positional: true,

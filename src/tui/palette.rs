@@ -90,6 +90,9 @@ fn default_line(row: &Row) -> String {
         GroupNoun::NewInstance | GroupNoun::NewContext | GroupNoun::Source => {
             format!("ui form {}", row.name)
         }
+        GroupNoun::Images | GroupNoun::ImageSources if row.is_change() => {
+            format!("ui form {}", row.name)
+        }
         GroupNoun::Tasks => format!("{} {{task}}", row.name),
         GroupNoun::Contexts => format!("{} {{context}}", row.name),
         _ => row.name.to_owned(),

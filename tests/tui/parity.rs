@@ -171,6 +171,8 @@ const CASES: &[Case] = &[
     case("storage info", &[], Ends::Answer),
     case("network list", &[], Ends::Answer),
     case("network info", &[], Ends::Answer),
+    case("image list", &[], Ends::Answer),
+    case("image search debian", &[], Ends::Answer),
     case("tasks list", &[Press("g t")], Ends::Shows(Pane::Tasks)),
     case("tasks list --running", &[], Ends::Answer),
     case("tasks list --follow", &[], Ends::Follow),

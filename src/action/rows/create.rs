@@ -19,24 +19,24 @@ use crate::model::{
 
 const CREATE: Row = Row {
     examples: &[
-        "create web --image debian-13.qcow2 --start",
+        "create web --image debian-13 --start",
         "create web --disk 20G --cdrom debian.iso --cpus 4 --memory 4G",
         "create web --image cloud.qcow2 --ssh-key ~/.ssh/id_ed25519.pub --user admin --publish 2222:22 --start --wait",
     ],
     details: "Makes an instance in the default context, or in the one that --context names. The first disk is a copy of \
---image, an overlay of --backing, or blank. UEFI unless --firmware bios. Sizes are binary: 20G is 20 GiB.",
+--image, an overlay of --backing, or blank. Both take a file, or the name of an image from corral image list. UEFI unless --firmware bios. Sizes are binary: 20G is 20 GiB.",
     noun: GroupNoun::NewInstance,
     targets: Targets::One,
     fields: &[
         Field::new(
             "image",
             FieldKind::Path,
-            "Image file that the first disk becomes a copy of",
+            "Image that the first disk becomes a copy of: a file, or the name of a pulled one",
         ),
         Field::new(
             "backing",
             FieldKind::Path,
-            "Image file that the first disk becomes an overlay of",
+            "Image that the first disk becomes an overlay of",
         ),
         Field::new(
             "disk",
@@ -329,16 +329,26 @@ fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
             let remedy = if scheme == "file" {
                 format!("Give the path: --{flag} {}", crate::model::shown(rest))
             } else {
-                format!("Download it first, then: --{flag} FILE")
+                format!(
+                    "Fetch it first: corral image pull {}; then: --{flag} NAME",
+                    shown(path)
+                )
             };
             Err(Error::invalid(format!(
-                "--{flag}: {} is an address; corral takes files and fetches nothing",
+                "--{flag}: {} is an address; a file or the name of an image is wanted",
                 crate::model::shown(path)
             ))
             .remedy(remedy))
         }
+        // A file of that name comes first; ./NAME is always one.
+        _ if is_bare(path) && !std::path::Path::new(path).exists() => Ok(path.to_owned()),
         _ => Ok(absolute(engine, path)),
     }
+}
+
+/// May be the name of an image that was pulled.
+fn is_bare(path: &str) -> bool {
+    !path.is_empty() && !path.contains('/') && !path.starts_with(['~', '.'])
 }
 
 /// A path as the backend must have it: absolute, `~` filled in.

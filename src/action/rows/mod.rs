@@ -16,6 +16,7 @@ mod front;
 mod gc;
 mod hibernate;
 mod host;
+mod image;
 mod import;
 mod info;
 mod keys;
@@ -80,6 +81,7 @@ pub fn rows() -> &'static [&'static Row] {
             storage::ROWS,
             network::ROWS,
             copy::ROWS,
+            image::ROWS,
             tasks::ROWS,
             doctor::ROWS,
             matrix::ROWS,

@@ -47,9 +47,9 @@ pub enum PauseRequest {
 pub enum DiskSource {
     /// An empty disk.
     Blank,
-    /// A copy of an image file (or of the backend's own image by name).
+    /// A copy of an image file: an absolute path, or the bare name of an image of the context.
     Copy(String),
-    /// An overlay that needs the image file to stay.
+    /// An overlay that needs the image file to stay; named alike.
     Backed(String),
 }
 
@@ -90,7 +90,7 @@ pub struct CreateRequest {
     pub disk_size: Option<Bytes>,
     /// The first disk.
     pub source: DiskSource,
-    /// CD-ROM images in drive order; the first boots when the disk is blank.
+    /// CD-ROM images in drive order, named as for [`DiskSource`]; the first boots when the disk is blank.
     pub cdroms: Vec<String>,
     /// Firmware; `None` is the backend's default.
     pub firmware: Option<Firmware>,

@@ -149,7 +149,7 @@ pub enum ImageRequest {
     Pull {
         /// A name of the catalogue, a URL or a file.
         source: String,
-        /// Expected SHA-256 or SHA-512, hex; `None` is the catalogue's.
+        /// Expected SHA-256 or SHA-512, hex, or the URL of a list with it; `None` is the catalogue's.
         checksum: Option<String>,
         /// Name to keep it under.
         name: Option<String>,

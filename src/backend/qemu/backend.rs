@@ -13,6 +13,7 @@ use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
 use super::hibernate::Hibernate;
 use super::host::Machine;
+use super::images::Pulled;
 use super::keyboard::Keyboard;
 use super::logs::Written;
 use super::marks::Marks;
@@ -34,9 +35,10 @@ use super::{accel, doctor, firmware, inventory, machine, process, snapshots, sup
 use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, BackupRequest, Backups, Change, Changes, CreateRequest, Discovery,
-    Env, Events, ExportRequest, Families, FilesRequest, Hosts, ImportRequest, KindInfo, Logs,
-    Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx, RemoveRequest, Routes,
-    Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest, TaskCx, TemplateRequest,
+    Env, Events, ExportRequest, Families, FilesRequest, Hosts, ImageRequest, Images, ImportRequest,
+    KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx,
+    RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
+    TaskCx, TemplateRequest,
 };
 use crate::backend::contract::{CloneRequest, RenameRequest};
 use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
@@ -110,6 +112,7 @@ pub struct Qemu {
     screen: Screen,
     logs: Written,
     hosts: Machine,
+    images: Pulled,
     storage: Folders,
     networks: Nets,
     rename: Rename,
@@ -142,6 +145,7 @@ impl Qemu {
             screen: Screen(Arc::clone(&ctx)),
             logs: Written(Arc::clone(&ctx)),
             hosts: Machine(Arc::clone(&ctx)),
+            images: Pulled(Arc::clone(&ctx)),
             storage: Folders(Arc::clone(&ctx)),
             networks: Nets(Arc::clone(&ctx)),
             rename: Rename(Arc::clone(&ctx)),
@@ -350,6 +354,14 @@ impl Families for Qemu {
 
     fn storage(&self) -> Option<&dyn Storage> {
         Some(&self.storage)
+    }
+
+    fn images(&self) -> Option<&dyn Images> {
+        Some(&self.images)
+    }
+
+    fn image_pull(&self) -> Option<&dyn Changes<ImageRequest>> {
+        Some(&self.images)
     }
 
     fn networks(&self) -> Option<&dyn Networks> {

@@ -18,6 +18,7 @@ pub mod firmware;
 pub mod hibernate;
 pub mod host;
 pub mod image;
+pub mod images;
 pub mod inventory;
 mod keyboard;
 pub mod layout;

@@ -31,7 +31,9 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Logs
         | Operation::Hosts
         | Operation::Storage
-        | Operation::Networks => Support::Native,
+        | Operation::Networks
+        | Operation::Images
+        | Operation::ImagePull => Support::Native,
         Operation::Restart => Support::Emulated(
             "by the guest agent; without one the guest is shut down and started".to_owned(),
         ),

@@ -15,6 +15,7 @@ use super::definition::{
 use super::firmware::{self, Firmware};
 use super::image::stamp;
 use super::image::{self, absolute};
+use super::images::Shelf;
 use super::machine::Offer;
 use super::seed::Seed;
 use super::store::{DEFINITION, Store, is_there};
@@ -134,7 +135,7 @@ async fn plan(
     env: &Env,
     store: &Store,
     pinned: &Pinned,
-    request: CreateRequest,
+    mut request: CreateRequest,
     refusals: &mut Vec<Refusal>,
     notes: &mut Vec<String>,
 ) -> Option<(Making, String)> {
@@ -193,8 +194,14 @@ async fn plan(
             (Source::Blank, BLANK, String::new())
         }
     };
-    for path in &request.cdroms {
-        keep(image::readable(&absolute(path.as_ref())));
+    let shelf = Shelf::under(env);
+    for medium in &mut request.cdroms {
+        let found = shelf.place(medium).and_then(|path| {
+            image::readable(&path)?;
+            *medium = path.to_string_lossy().into_owned();
+            Ok(())
+        });
+        keep(found);
     }
     let seed = match &request.cloud_init {
         Some(cloud) => match Seed::compose(cloud, &uuid, &request.name) {

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::image::{self, absolute, stamp};
+use super::super::image::{self, stamp};
+use super::super::images::Shelf;
 use super::super::store::Store;
 use super::shape;
 use crate::backend::contract::{CreateRequest, DiskSource, Env};
@@ -33,14 +34,15 @@ pub(super) async fn source(
     request: &CreateRequest,
     notes: &mut Vec<String>,
 ) -> Result<(Source, Bytes, String)> {
+    let shelf = Shelf::under(env);
     let wanted = request.disk_size.map(shape::disk_size).transpose()?;
     let (path, backed) = match &request.source {
         DiskSource::Blank => {
             image::room(store.root(), Bytes::mib(4))?;
             return Ok((Source::Blank, wanted.unwrap_or(BLANK), String::new()));
         }
-        DiskSource::Copy(path) => (absolute(path.as_ref()), false),
-        DiskSource::Backed(path) => (absolute(path.as_ref()), true),
+        DiskSource::Copy(path) => (shelf.place(path)?, false),
+        DiskSource::Backed(path) => (shelf.place(path)?, true),
     };
     let image = image::source(env, &path).await?;
     if let Some(wanted) = wanted
