@@ -215,7 +215,7 @@ async fn snapshots_are_taken_restored_and_deleted_by_keys() {
     bench.select("local/win11").await;
     bench.press("S").await;
     bench.type_text("s1").await;
-    bench.press("Enter Enter Enter Enter").await;
+    bench.press("Shift-Tab Enter").await;
     bench.settle().await;
     bench.press("g s").await;
     assert!(bench.screen().contains("s1"), "{}", bench.screen());

@@ -138,7 +138,64 @@ const CASES: &[Case] = &[
         &[On("local/win11"), Press("D")],
         Ends::Change,
     ),
-    case("protect local/scratch --on", &[], Ends::Change),
+    case(
+        "protect local/scratch --on",
+        &[On("local/scratch"), Press("e p Space Shift-Tab Enter")],
+        Ends::Change,
+    ),
+    case("logs local/web", &[], Ends::Answer),
+    case("logs local/web --follow", &[], Ends::Follow),
+    case(
+        "hibernate local/scratch",
+        &[On("local/scratch"), Press("p h")],
+        Ends::Change,
+    ),
+    case(
+        "tag local/scratch --add prod",
+        &[
+            On("local/scratch"),
+            Press("e t"),
+            Type("prod"),
+            Press("Shift-Tab Enter"),
+        ],
+        Ends::Change,
+    ),
+    case(
+        "note local/scratch --text hello",
+        &[
+            On("local/scratch"),
+            Press("e o"),
+            Type("hello"),
+            Press("Shift-Tab Enter"),
+        ],
+        Ends::Change,
+    ),
+    case("template local/win11 --on", &[], Ends::Change),
+    case(
+        "autostart local/win11 --on",
+        &[On("local/win11"), Press("e a Space Shift-Tab Enter")],
+        Ends::Change,
+    ),
+    case("autostart --run --context vbox", &[], Ends::Change),
+    case("ports list", &[], Ends::Answer),
+    case(
+        "ports publish local/scratch --port 8081:80",
+        &[],
+        Ends::Change,
+    ),
+    case("ports unpublish local/web --port 80", &[], Ends::Change),
+    case("gc --at 2026-11-30T06:00:00Z", &[], Ends::Change),
+    case(
+        "export local/win11 --to target/parity-export",
+        &[],
+        Ends::Change,
+    ),
+    case("sendkey local/scratch ctrl-alt-delete", &[], Ends::Change),
+    case(
+        "screenshot local/scratch --to target/parity.png --overwrite",
+        &[],
+        Ends::Answer,
+    ),
     case(
         "snapshot create local/scratch --name s1",
         &[
@@ -620,11 +677,12 @@ async fn every_form_gives_the_action_of_its_command_line() {
 /// A value as it stands on the command line.
 fn printed(action: &corral::model::Action, name: &str) -> String {
     let words = grammar::tokenize(&grammar::print(action)).unwrap();
-    let at = words
-        .iter()
-        .position(|w| *w == format!("--{name}"))
-        .unwrap();
-    words[at + 1].clone()
+    let flag = format!("--{name}");
+    match words.iter().position(|w| *w == flag) {
+        Some(at) => words[at + 1].clone(),
+        // It stands without its name, after the targets.
+        None => action.args.many(name).join(" "),
+    }
 }
 
 /// What `a` lists for an instance is what its line says.

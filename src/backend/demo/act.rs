@@ -4,6 +4,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::dialect::Dialect;
 use super::guest::Guest;
 use crate::model::{
@@ -34,6 +36,11 @@ pub(crate) enum Act {
         name: String,
         note: Option<String>,
         memory: bool,
+        /// File systems are frozen meanwhile.
+        quiesce: bool,
+        expires_at: Option<Timestamp>,
+        /// The rule that names it.
+        policy: Option<String>,
     },
     Revert {
         name: String,

@@ -7,8 +7,12 @@ use super::backend::Demo;
 use super::dialect::Dialect;
 use super::guest::Guest;
 use super::work::{Work, promise, run};
-use crate::backend::contract::{Changes, Prepared, ReadCx, SnapshotRequest, TaskCx};
-use crate::model::{Error, Instance, Operation, Outcome, Result, State, Support, shown};
+use crate::backend::contract::{
+    Changes, Prepared, ReadCx, SnapshotRequest, TakeSnapshot, TaskCx, free_name, satisfies,
+};
+use crate::model::{
+    Consistency, Error, Instance, Operation, Outcome, Result, State, Support, shown,
+};
 
 #[async_trait]
 impl Changes<SnapshotRequest> for Demo {
@@ -27,7 +31,7 @@ impl Changes<SnapshotRequest> for Demo {
             SnapshotRequest::Create(take) => {
                 let there = guest.snapshots.iter().map(|s| s.name.as_str());
                 let name = take.name_among(there);
-                Ok(self.take(&guest, name, take.note, take.memory))
+                Ok(self.take(&guest, name, &take))
             }
             SnapshotRequest::Restore {
                 name,
@@ -66,7 +70,8 @@ impl Demo {
         None
     }
 
-    fn take(&self, guest: &Guest, name: String, note: Option<String>, memory: bool) -> Prepared {
+    fn take(&self, guest: &Guest, name: String, wanted: &TakeSnapshot) -> Prepared {
+        let memory = wanted.memory;
         let id = guest.id();
         let dialect = self.world.dialect;
         if let Some(refused) = self.cannot_take(guest, &name) {
@@ -88,11 +93,55 @@ impl Demo {
         let done = format!("{id} has a snapshot {}", shown(&name));
         let act = Act::TakeSnapshot {
             name,
-            note,
+            note: wanted.note.clone(),
             memory: memory && live,
+            quiesce: wanted.quiesce && live,
+            expires_at: wanted.expires_at,
+            policy: wanted.policy.clone(),
         };
         let consistency = promise(dialect, guest, &act);
-        let mut prepared = Work::new(vec![act], done).plan(&self.world, guest);
+        if let (Some(got), Some(least)) = (consistency, wanted.require)
+            && !satisfies(got, least)
+        {
+            return Self::refuse(
+                guest,
+                format!(
+                    "{id}: a snapshot taken now is {}, not {}",
+                    got.as_str(),
+                    least.as_str()
+                ),
+                "Require less, or stop it first.",
+            );
+        }
+        let mut acts = vec![act];
+        let mut losses = Vec::new();
+        if let (Some(keep), Some(policy)) = (wanted.keep, &wanted.policy) {
+            let mut own: Vec<_> = guest
+                .snapshots
+                .iter()
+                .filter(|s| s.policy.as_ref() == Some(policy))
+                .collect();
+            own.sort_by_key(|s| s.created_at);
+            let surplus = (own.len() + 1).saturating_sub(keep.max(1));
+            for old in own.into_iter().take(surplus) {
+                losses.push(format!("snapshot {}", shown(&old.name)));
+                acts.push(Act::DropSnapshot {
+                    name: old.name.clone(),
+                });
+            }
+        }
+        let mut prepared = Work::new(acts, done).plan(&self.world, guest);
+        prepared.losses.extend(losses);
+        if let Some(at) = wanted.expires_at {
+            prepared
+                .notes
+                .push(format!("corral gc removes it after {at}"));
+        }
+        if wanted.quiesce && live && consistency == Some(Consistency::Crash) {
+            prepared
+                .notes
+                .push("Its agent is silent: no file system is frozen".into());
+        }
         if let Some(consistency) = consistency {
             prepared
                 .notes
@@ -153,6 +202,8 @@ impl Demo {
                 )),
             ));
         }
+        let there = guest.snapshots.iter().map(|s| s.name.as_str());
+        let keep_present = keep_present.map(|wanted| free_name(&wanted, there));
         if let Some(present) = &keep_present
             && let Some(refused) = self.cannot_take(guest, present)
         {
@@ -169,6 +220,9 @@ impl Demo {
             name,
             note: Some("before a restore".into()),
             memory: false,
+            quiesce: false,
+            expires_at: None,
+            policy: None,
         }));
         acts.push(Act::Revert {
             name: name.to_owned(),

@@ -45,7 +45,7 @@ impl Dialect {
             (Self::Proxmox | Self::Kubevirt, O::ColdRestart) => return None,
             (_, O::ColdRestart) => "stop, then start",
             (Self::Kubevirt, O::Route) => "by the API server's port-forward",
-            (Self::Qemu, O::Hibernate) => "a snapshot with memory, taken back at the next start",
+            (Self::Qemu, O::Hibernate) => "a snapshot with memory",
             (Self::Libvirt, O::Template) => "a mark of corral's own in the domain's metadata",
             (Self::Incus, O::Template) => "a mark of corral's own in user.corral.template",
             (Self::Kubevirt, O::Template) => "a label of corral's own",

@@ -280,6 +280,16 @@ impl Made<'_> {
         self
     }
 
+    /// The last snapshot may go since `minutes` ago: a rule made it.
+    pub(super) fn expired(self, policy: &str, minutes: u64) -> Self {
+        let at = ago(self.now, minutes);
+        if let Some(last) = self.guest.snapshots.last_mut() {
+            last.expires_at = Some(at);
+            last.policy = Some(policy.to_owned());
+        }
+        self
+    }
+
     /// The last snapshot cannot be restored.
     pub(super) fn broken_snapshot(self, why: &str) -> Self {
         if let Some(last) = self.guest.snapshots.last_mut() {

@@ -117,7 +117,15 @@ fn lab(cast: &mut Cast) {
     cast.vm_in("default", "stubborn").stubborn();
     cast.ct_in("dev", "alice").stopped().note("on leave");
     cast.ct_in("dev", "bob")
-        .snapshot("monday", None, 4 * DAY, Consistency::Crash, None);
+        .snapshot("weekly-31", None, 11 * DAY, Consistency::Crash, None)
+        .expired("weekly-{n}", DAY)
+        .snapshot(
+            "monday",
+            Some("weekly-31"),
+            4 * DAY,
+            Consistency::Crash,
+            None,
+        );
     cast.ct_in("dev", "half-made")
         .state(State::Broken)
         .because("its storage volume is missing: default/half-made");

@@ -56,8 +56,8 @@ impl Performer<'_> {
             Act::Reset | Act::Cycle { now: true } => self.restart(500).await,
             Act::Pause => self.go(guest.state(), 80, State::Paused, "paused").await,
             Act::Resume => self.go(guest.state(), 80, State::Running, "resumed").await,
-            Act::TakeSnapshot { name, note, memory } => {
-                let taken = self.snapshot(name, note.as_deref(), *memory).await?;
+            Act::TakeSnapshot { .. } => {
+                let taken = self.snapshot(act).await?;
                 self.consistency = Some(taken);
                 Ok(())
             }

@@ -4,19 +4,26 @@ use super::super::act::Act;
 use super::super::dialect::Dialect;
 use super::super::guest::Guest;
 use super::perform::Performer;
-use crate::model::{Bytes, Consistency, EventLevel, Result, Snapshot, State};
+use crate::model::{Bytes, Consistency, Error, EventLevel, Result, Snapshot, State};
 
 impl Performer<'_> {
-    pub(super) async fn snapshot(
-        &self,
-        name: &str,
-        note: Option<&str>,
-        memory: bool,
-    ) -> Result<Consistency> {
+    pub(super) async fn snapshot(&self, act: &Act) -> Result<Consistency> {
+        let Act::TakeSnapshot {
+            name,
+            note,
+            memory,
+            quiesce,
+            expires_at,
+            policy,
+        } = act
+        else {
+            return Err(Error::backend("internal: no snapshot is taken by this"));
+        };
+        let (memory, quiesce) = (*memory, *quiesce);
         tokio::time::sleep(self.world.span(if memory { 1600 } else { 500 })).await;
         let dialect = self.world.dialect;
         let taken = self.change(|guest, at| {
-            let consistency = consistency(dialect, guest, memory);
+            let consistency = consistency(dialect, guest, memory, quiesce);
             let size = match consistency {
                 Consistency::Memory => guest.base.memory_bytes.unwrap_or_default(),
                 _ => Bytes(64 << 20),
@@ -27,16 +34,16 @@ impl Performer<'_> {
             }
             guest.snapshots.push(Snapshot {
                 instance: guest.id().clone(),
-                name: name.to_owned(),
+                name: name.clone(),
                 parent,
                 current: true,
                 created_at: Some(at),
                 consistency: Some(consistency),
                 size_bytes: Some(size),
-                note: note.map(str::to_owned),
+                note: note.clone(),
                 broken: None,
-                expires_at: None,
-                policy: None,
+                expires_at: *expires_at,
+                policy: policy.clone(),
             });
             guest.revision += 1;
             consistency
@@ -91,11 +98,18 @@ impl Performer<'_> {
 }
 
 /// What a snapshot taken now would hold.
-pub(super) fn consistency(dialect: Dialect, guest: &Guest, memory: bool) -> Consistency {
-    let freezes = matches!(
-        dialect,
-        Dialect::Kubevirt | Dialect::Vsphere | Dialect::Nutanix
-    );
+pub(super) fn consistency(
+    dialect: Dialect,
+    guest: &Guest,
+    memory: bool,
+    quiesce: bool,
+) -> Consistency {
+    // These freeze by themselves where they can.
+    let freezes = quiesce
+        || matches!(
+            dialect,
+            Dialect::Kubevirt | Dialect::Vsphere | Dialect::Nutanix
+        );
     if !guest.state().is_active() {
         Consistency::Offline
     } else if memory || matches!(dialect, Dialect::Qemu | Dialect::Virtualbox) {
@@ -110,7 +124,9 @@ pub(super) fn consistency(dialect: Dialect, guest: &Guest, memory: bool) -> Cons
 /// What `act` would give, for the plan's notes.
 pub(crate) fn promise(dialect: Dialect, guest: &Guest, act: &Act) -> Option<Consistency> {
     match act {
-        Act::TakeSnapshot { memory, .. } => Some(consistency(dialect, guest, *memory)),
+        Act::TakeSnapshot {
+            memory, quiesce, ..
+        } => Some(consistency(dialect, guest, *memory, *quiesce)),
         _ => None,
     }
 }
