@@ -136,6 +136,8 @@ pub struct Row {
     pub words: Words,
     /// Its arguments.
     pub fields: &'static [Field],
+    /// The full-screen view asks for its fields first: its name and targets alone say too little.
+    pub form: bool,
     /// What it asks by itself.
     pub risk: Risk,
     /// Shown in danger style.
@@ -166,6 +168,7 @@ impl Row {
             targets: Targets::None,
             words: Words::None,
             fields: &[],
+            form: false,
             risk: Risk::Free,
             danger: false,
             heavy: false,
@@ -187,6 +190,11 @@ impl Row {
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Its name and targets alone say too little: the full-screen view asks for its fields first.
+    pub fn asks_first(&self) -> bool {
+        self.form || self.words != Words::None || self.fields.iter().any(|f| f.required)
     }
 
     /// It may change something.

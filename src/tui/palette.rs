@@ -181,7 +181,7 @@ pub fn actions(app: &App) -> Vec<ActionRow> {
         .filter(|r| r.is_change() && r.noun == GroupNoun::Instances)
     {
         let by_form = row.name == "snapshot restore" || row.name == "snapshot delete";
-        let line = if row.fields.iter().any(|f| f.required) || row.name.starts_with("snapshot") {
+        let line = if row.asks_first() {
             format!("ui form {} {{ids}}", row.name)
         } else {
             format!("{} {{ids}}", row.name)

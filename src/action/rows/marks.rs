@@ -21,6 +21,7 @@ const TAG: Row = Row {
         Field::new("add", FieldKind::Text, "A tag to add").many(),
         Field::new("remove", FieldKind::Text, "A tag to remove").many(),
     ],
+    form: true,
     operations: &[Operation::Tag],
     ..Row::new(
         "tag",
@@ -45,6 +46,7 @@ const NOTE: Row = Row {
         ),
         Field::flag("clear", "Removes it"),
     ],
+    form: true,
     operations: &[Operation::Note],
     ..Row::new(
         "note",

@@ -74,6 +74,7 @@ taken, and no others.",
         ),
     ],
     heavy: true,
+    form: true,
     operations: &[Operation::SnapshotCreate, Operation::SnapshotMemory],
     ..Row::new(
         "snapshot create",
@@ -120,6 +121,7 @@ What was written since is lost, unless --keep-present takes a snapshot of it fir
     risk: Risk::TypeName,
     danger: true,
     heavy: true,
+    form: true,
     operations: &[Operation::SnapshotRestore],
     leads_to: &["running", "address", "agent", "stopped", "paused"],
     ..Row::new(
@@ -141,6 +143,7 @@ const DELETE: Row = Row {
     fields: &[NAME],
     risk: Risk::Confirm,
     heavy: true,
+    form: true,
     operations: &[Operation::SnapshotDelete],
     ..Row::new(
         "snapshot delete",
