@@ -8,16 +8,23 @@
     clippy::print_stdout
 )]
 
+mod around;
 mod bench;
 mod beside;
 mod demo;
+mod devices;
+mod edit;
 mod identity;
 #[path = "../backends/lab.rs"]
 mod lab;
+mod life;
 mod live;
+mod marks;
 mod moods;
 mod qemu;
+mod running;
 mod suite;
 #[allow(dead_code, reason = "the terminal tests need more of it")]
 #[path = "../terminal/tmux.rs"]
 mod tmux;
+mod transfer;

@@ -1,5 +1,6 @@
 //! What the simulated fleet shows beside healthy guests: faults, silence, each kind's own words.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use corral::model::{ErrorKind, Instance, Result, State};
 use futures::StreamExt as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Files};
 
 const ASK: PowerRequest = PowerRequest::Stop {
     force: false,
@@ -46,6 +47,9 @@ fn bench(demo: &Arc<Demo>, patience: Duration) -> Bench {
         namespace: None,
         patience,
         source: corral::backend::contract::DiskSource::Blank,
+        files: Files::named(Path::new("files")),
+        elsewhere: String::new(),
+        image: String::new(),
         calls: None,
     }
 }

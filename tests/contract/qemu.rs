@@ -5,22 +5,30 @@ use std::time::Duration;
 
 use corral::backend::contract::{DiskSource, PowerRequest};
 
+use crate::bench::{Bench, Files};
 use crate::beside::Terminal;
 use crate::lab::Lab;
 use crate::lab::guest::guest;
-use crate::{bench::Bench, suite};
+use crate::suite;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_keeps_the_contract_with_a_real_guest() {
     let Some(disk) = guest() else { return };
     let lab = Lab::new();
     let beside = Terminal::open(lab.root.path());
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::new(folder.path());
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
     let bench = Arc::new(Bench {
         backend: lab.backend(),
         context: "local".to_owned(),
         namespace: None,
         patience: Duration::from_secs(100),
         source: DiskSource::Copy(disk.to_str().unwrap().to_owned()),
+        image: files.disk.to_str().unwrap().to_owned(),
+        elsewhere: elsewhere.to_str().unwrap().to_owned(),
+        files,
         calls: None,
     });
     let suite = {

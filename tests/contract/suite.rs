@@ -9,7 +9,7 @@ use corral::backend::contract::{
 use corral::model::{ErrorKind, InstanceId, Operation, State};
 
 use crate::bench::{Bench, refused};
-use crate::{identity, live};
+use crate::{around, devices, edit, identity, life, live, marks, running, transfer};
 
 /// Everything, in an order that a real guest can go through once.
 pub async fn run(bench: &Bench) {
@@ -18,10 +18,18 @@ pub async fn run(bench: &Bench) {
     deadlines(bench).await;
     let name = "contract-vm";
     let id = create(bench, name).await;
+    around::all(bench).await;
+    let side = bench.small("contract-side").await;
+    marks::all(bench, &side).await;
+    devices::all(bench, &side).await;
+    edit::all(bench, &side).await;
+    transfer::all(bench, &side).await;
+    life::all(bench, &side, name).await;
     snapshots_offline(bench, &id).await;
     power(bench, &id).await;
     live::snapshots(bench, &id).await;
     live::watched(bench, &id).await;
+    running::all(bench, &id).await;
     identity::stale_plans(bench, &id).await;
     delete(bench, &id).await;
     identity::reborn(bench, name).await;
