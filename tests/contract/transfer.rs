@@ -34,6 +34,7 @@ async fn export(bench: &Bench, id: &InstanceId) {
     let import = |name: &str| ImportRequest {
         name: name.to_owned(),
         from: to.clone(),
+        firmware: None,
         cpus: None,
         memory: None,
         start: false,

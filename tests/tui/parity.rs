@@ -177,6 +177,38 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("autostart --run --context vbox", &[], Ends::Change),
+    case(
+        "resize local/win11 --cpus 2",
+        &[
+            On("local/win11"),
+            Press("e r"),
+            Type("2"),
+            Press("Shift-Tab Enter"),
+        ],
+        Ends::Change,
+    ),
+    case(
+        "nic add local/win11",
+        &[On("local/win11"), Press("e n Shift-Tab Enter")],
+        Ends::Change,
+    ),
+    case("nic remove local/win11 --nic net0", &[], Ends::Change),
+    case("nic list local/win11", &[], Ends::Answer),
+    case("import disk.vmdk --name extra", &[], Ends::Change),
+    case("backup create local/win11", &[], Ends::Change),
+    case("backup list", &[], Ends::Answer),
+    case(
+        "backup restore local/win11@2026-11-30T06-00-00Z",
+        &[],
+        Ends::Change,
+    )
+    .after("backup create local/win11"),
+    case(
+        "backup delete local/win11@2026-11-30T06-00-00Z",
+        &[],
+        Ends::Change,
+    )
+    .after("backup create local/win11"),
     case("ports list", &[], Ends::Answer),
     case(
         "ports publish local/scratch --port 8081:80",

@@ -36,6 +36,7 @@ The size of disks: corral disk grow.",
         Field::flag("restart", "Restarts a running instance where it needs that"),
     ],
     risk: Risk::Confirm,
+    form: true,
     operations: &[Operation::Resize],
     ..Row::new(
         "resize",

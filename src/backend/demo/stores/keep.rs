@@ -43,11 +43,18 @@ impl World {
                 self.with_stores(|stores| stores.backups.push(backup));
             }
             Act::DropBackup { name } => {
-                self.with_stores(|stores| stores.backups.retain(|b| b.name != *name));
+                self.with_stores(|stores| {
+                    stores
+                        .backups
+                        .retain(|b| b.name != *name || b.guest.id() != guest.id())
+                });
             }
             Act::RestoreBackup { name } => {
                 return self.with_stores(|stores| {
-                    let kept = stores.backups.iter().find(|b| b.name == *name);
+                    let kept = stores
+                        .backups
+                        .iter()
+                        .find(|b| b.name == *name && b.guest.id() == guest.id());
                     kept.map(|b| b.guest.clone())
                 });
             }

@@ -9,7 +9,9 @@ use super::super::guest::Guest;
 use super::super::stores::Backup;
 use super::super::work::{Work, run};
 use super::SIMULATED;
-use crate::backend::contract::{BackupRequest, Backups, Changes, Prepared, ReadCx, TaskCx};
+use crate::backend::contract::{
+    BackupRequest, Backups, Changes, Prepared, ReadCx, TaskCx, free_name,
+};
 use crate::model::{
     self, Bytes, Consistency, Error, Instance, InstanceId, Operation, Outcome, Result, State, shown,
 };
@@ -106,14 +108,9 @@ impl Demo {
             );
         }
         let place = to.unwrap_or_else(|| dialect.backup_place().to_owned());
-        let now = world.now().strftime("%Y%m%d-%H%M%S");
-        let mut name = format!("{}-{now}", id.key());
-        let mut n = 2;
-        while backups.iter().any(|b| b.name == name) {
-            name = format!("{}-{now}-{n}", id.key());
-            n += 1;
-        }
         let mut own: Vec<&Backup> = backups.iter().filter(|b| b.guest.id() == id).collect();
+        let now = world.now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
+        let name = free_name(&now, own.iter().map(|b| b.name.as_str()));
         let done = format!("{id} has backup {}", shown(&name));
         let mut acts = vec![Act::Backup { name, place }];
         let mut losses = Vec::new();
