@@ -10,8 +10,10 @@
 
 mod lab;
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::{
@@ -20,6 +22,7 @@ use corral::backend::contract::{
 };
 use corral::backend::qemu::definition::Definition;
 use corral::backend::qemu::nics::Nics;
+use corral::backend::qemu::process;
 use corral::backend::qemu::publish::Publish;
 use corral::backend::qemu::resize::Resize;
 use corral::model::{Bytes, Detail, ErrorKind, Outcome, Result, State};
@@ -254,6 +257,16 @@ async fn nic(lab: &Lab, name: &str, request: NicRequest) -> Result<Outcome> {
     lab.change(&Nics(lab.ctx.clone()), &row, request).await
 }
 
+fn run(lab: &Lab, words: &[&str]) {
+    let output = lab
+        .corral(words)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
 fn cpus(n: u32) -> ResizeRequest {
     ResizeRequest {
         cpus: Some(n),
@@ -357,8 +370,53 @@ async fn a_running_guest_gets_cpus_memory_and_cards() {
         "{seen:?}"
     );
     assert_eq!(load(&lab, "web").memory, Bytes::mib(400));
+    // Put to sleep like that, it wakes up like that.
+    run(&lab, &["hibernate", "web"]);
+    let error = resize(&lab, "web", memory(512)).await.unwrap_err();
+    assert!(error.message.contains("hibernated"), "{error}");
+    run(&lab, &["start", "web"]);
+    assert_eq!(number(&lab, "web", "nproc", &mut at).await, 3);
+    assert_eq!(lab.row("web").await.memory_bytes, Some(Bytes::mib(400)));
+    nothing_pending(&lab, "web").await;
     resize(&lab, "web", memory(512)).await.unwrap();
     becomes(&lab, MEMORY, |kib| kib + 3000 > full, &mut at).await;
+    nothing_pending(&lab, "web").await;
+
+    // RAM that was saved is that of a machine of this size, which comes back with it.
+    run(
+        &lab,
+        &[
+            "snapshot",
+            "create",
+            "web",
+            "--name",
+            "ram",
+            "--with-memory",
+        ],
+    );
+    lab.power_off("web").await;
+    lab.until("web", State::Stopped).await;
+    let small = ResizeRequest {
+        memory: Some(Bytes::mib(256)),
+        ..cpus(1)
+    };
+    resize(&lab, "web", small).await.unwrap();
+    assert!(load(&lab, "web").dimms.is_empty());
+    run(
+        &lab,
+        &[
+            "snapshot",
+            "restore",
+            "web@ram",
+            "--start",
+            "--confirm",
+            "web",
+        ],
+    );
+    assert_eq!(number(&lab, "web", "nproc", &mut at).await, 3);
+    let restored = load(&lab, "web");
+    assert_eq!(restored.dimms, [Bytes::mib(256)]);
+    assert_eq!((restored.cpus, restored.memory), (3, Bytes::mib(512)));
     nothing_pending(&lab, "web").await;
 
     // A card: the guest sees it by its address, and gets another from its network.
@@ -466,6 +524,208 @@ async fn a_running_guest_gets_cpus_memory_and_cards() {
         Some("restart needed")
     );
     assert_eq!(lab.row("web").await.memory_bytes, Some(Bytes::mib(256)));
+}
+
+/// Stands between corral and a running QEMU, and can hold a command up, before QEMU has it or after.
+struct Between {
+    real: PathBuf,
+    seat: PathBuf,
+    pid: PathBuf,
+}
+
+impl Between {
+    fn new(lab: &Lab, name: &str) -> Self {
+        let paths = lab.ctx.paths(&load(lab, name).uuid).unwrap();
+        let real = paths.dir.join("real.sock");
+        Self {
+            real,
+            seat: paths.qmp,
+            pid: paths.pid,
+        }
+    }
+
+    /// Runs corral until it says `command`, and kills it.
+    fn kill(&self, lab: &Lab, words: &[&str], before: bool, command: &str) {
+        let aside = self.pid.with_extension("aside");
+        std::fs::rename(&self.seat, &self.real).unwrap();
+        // Who answers is not the process in the pidfile.
+        std::fs::rename(&self.pid, &aside).unwrap();
+        let listener = UnixListener::bind(&self.seat).unwrap();
+        let (real, wanted) = (self.real.clone(), command.to_owned());
+        let (said, held) = std::sync::mpsc::channel();
+        let server = std::thread::spawn(move || {
+            // corral looks at the VM more than once before it changes it.
+            loop {
+                let (client, _) = listener.accept().unwrap();
+                if serve(&client, &real, before, &wanted) {
+                    said.send(client).unwrap();
+                    return;
+                }
+            }
+        });
+        let mut child = lab.corral(words);
+        let mut child = child.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let Ok(client) = held.recv_timeout(READ) else {
+            let _ = child.kill();
+            panic!(
+                "{words:?} never says {command}: {:?}",
+                child.wait_with_output()
+            );
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(client);
+        server.join().unwrap();
+        std::fs::remove_file(&self.seat).unwrap();
+        std::fs::rename(&self.real, &self.seat).unwrap();
+        std::fs::rename(&aside, &self.pid).unwrap();
+    }
+}
+
+/// Passes lines on until the command comes; true when it is held up.
+fn serve(client: &UnixStream, real: &std::path::Path, before: bool, wanted: &str) -> bool {
+    let qemu = UnixStream::connect(real).unwrap();
+    let mut answers = BufReader::new(qemu.try_clone().unwrap());
+    let mut lines = BufReader::new(client.try_clone().unwrap()).lines();
+    let mut to = client;
+    let mut line = String::new();
+    answers.read_line(&mut line).unwrap();
+    let _ = to.write_all(line.as_bytes());
+    while let Some(Ok(asked)) = lines.next() {
+        let held = asked.contains(wanted);
+        if held && before {
+            return true;
+        }
+        let _ = (&qemu).write_all(format!("{asked}\n").as_bytes());
+        loop {
+            line.clear();
+            answers.read_line(&mut line).unwrap();
+            let done = line.contains("\"return\"") || line.contains("\"error\"");
+            if !(held && done) {
+                let _ = to.write_all(line.as_bytes());
+            }
+            if done {
+                break;
+            }
+        }
+        if held {
+            return true;
+        }
+    }
+    false
+}
+
+/// `corral doctor --fix` ends what was begun; then process, definition and what is told agree.
+async fn mended(lab: &Lab, what: &str) {
+    let dir = lab.ctx.store.dir("web").unwrap();
+    assert!(
+        dir.join("op.json").exists(),
+        "{what}: nothing is written down"
+    );
+    let fixed = lab.corral(&["doctor", "--fix", "-y"]).output().unwrap();
+    assert!(!dir.join("op.json").exists(), "{what}: {fixed:?}");
+    let vm = load(lab, "web");
+    let mut qmp = process::connect(&lab.ctx, &vm).await.unwrap().unwrap();
+    let mut ask = async |command: &str, arguments: serde_json::Value| {
+        qmp.execute(command, arguments, READ).await.unwrap()
+    };
+    let cpus = ask("query-cpus-fast", serde_json::Value::Null).await;
+    assert_eq!(cpus.as_array().unwrap().len(), vm.cpus as usize, "{what}");
+    let memory = ask("query-memory-size-summary", serde_json::Value::Null).await;
+    let plugged: u64 = vm.dimms.iter().map(|dimm| dimm.0).sum();
+    // What the balloon holds is no module of the next start.
+    let held = memory["plugged-memory"] != plugged;
+    assert!(!held || vm.dimms.is_empty(), "{what}: {memory}");
+    let devices = ask(
+        "qom-list",
+        serde_json::json!({"path": "/machine/peripheral"}),
+    )
+    .await;
+    let text = devices.to_string();
+    let networks = ask(
+        "human-monitor-command",
+        serde_json::json!({"command-line": "info network"}),
+    )
+    .await;
+    for n in 0..4 {
+        let name = format!("net{n}");
+        let defined = vm.nics.iter().any(|nic| nic.name == name);
+        assert_eq!(
+            text.contains(&format!("\"{name}-dev\"")),
+            defined,
+            "{what}: {text}"
+        );
+        let end = networks.as_str().unwrap().contains(&format!(" {name}: "));
+        assert_eq!(end, defined, "{what}: {networks}");
+    }
+    let ports = ask(
+        "human-monitor-command",
+        serde_json::json!({"command-line": "info usernet"}),
+    )
+    .await;
+    let open = ports.as_str().unwrap().matches("HOST_FORWARD").count();
+    let defined: usize = vm.nics.iter().map(|nic| nic.forwards.len()).sum();
+    assert_eq!(open, defined, "{what}: {ports}");
+    drop(qmp);
+    nothing_pending(lab, "web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_was_killed_is_ended_or_taken_back() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let source = DiskSource::Backed(image.to_str().unwrap().to_owned());
+    let mut wanted = request("web", source, Firmware::Bios);
+    wanted.set = vec![
+        ("max-cpus".to_owned(), "8".to_owned()),
+        ("max-memory".to_owned(), "2G".to_owned()),
+    ];
+    lab.make(wanted).await.unwrap();
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    lab.serial("web", "lab-guest login:", 0).await;
+    let between = Between::new(&lab, "web");
+    let port = format!("{}:80", free_port());
+    let add_port = format!("ports publish web --port {port}");
+    for (line, command, before) in [
+        (&*add_port, "hostfwd_add", true),
+        (&*add_port, "hostfwd_add", false),
+        ("ports unpublish web --port 22", "hostfwd_remove", true),
+        ("ports unpublish web --port 22", "hostfwd_remove", false),
+        ("nic add web", "netdev_add", true),
+        ("nic add web", "netdev_add", false),
+        ("nic add web", "device_add", true),
+        ("nic add web", "device_add", false),
+        ("resize web --cpus 2", "device_add", true),
+        ("resize web --cpus 4", "device_add", false),
+        ("resize web --memory 384M", "object-add", true),
+        ("resize web --cpus 5 --memory 512M", "object-add", false),
+        ("resize web --memory 640M", "pc-dimm", true),
+        ("resize web --memory 768M", "pc-dimm", false),
+        ("resize web --memory 700M", "\"balloon\"", true),
+        ("resize web --memory 600M", "\"balloon\"", false),
+        ("nic remove web --nic net0", "device_del", true),
+        ("nic remove web --nic net0", "device_del", false),
+    ] {
+        let what = format!("{line} {command} {before}");
+        let words: Vec<&str> = line.split(' ').collect();
+        between.kill(&lab, &words, before, command);
+        mended(&lab, &what).await;
+        let vm = load(&lab, "web");
+        match words[1] {
+            // What was begun to end, ends.
+            "unpublish" => {
+                assert!(vm.nics[0].forwards.iter().all(|f| f.guest != 22));
+                run(&lab, &["ports", "publish", "web", "--port", "0:22"]);
+            }
+            "remove" => {
+                assert!(vm.nics.is_empty());
+                run(&lab, &["nic", "add", "web"]);
+            }
+            _ => assert_eq!(vm.nics.len(), 1, "{what}"),
+        }
+    }
+    let vm = load(&lab, "web");
+    assert_eq!((vm.cpus, vm.memory), (5, Bytes::mib(600)));
 }
 
 fn at_any() -> PublishRequest {

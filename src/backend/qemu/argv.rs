@@ -17,6 +17,8 @@ use crate::model::{Error, Result, shown};
 
 /// Modules of memory that can be plugged in.
 pub const DIMMS: usize = 8;
+/// More queues than this gain nothing.
+const MOST_QUEUES: u32 = 64;
 /// The first place of a NIC on the root bus.
 const FIRST_NIC: u8 = 0x08;
 
@@ -32,6 +34,7 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
     args.two("-machine", &machine(vm, accel));
     args.two("-cpu", &accel.cpu(&vm.cpu_model));
     args.two("-smp", &smp(vm)?);
+    queues(vm, &mut args);
     memory(vm, &mut args)?;
     args.two("-smbios", "type=1,manufacturer=corral");
     let base = if vm.is_windows() {
@@ -178,6 +181,22 @@ fn smp(vm: &Definition) -> Result<String> {
     }
 }
 
+/// Disks have a queue for each CPU that the VM may come to have: by itself QEMU counts those at
+/// the start, and after CPUs were added saved RAM would fit no later start.
+fn queues(vm: &Definition, args: &mut Args) {
+    let Some(max) = vm.max_cpus else { return };
+    let n = max.min(MOST_QUEUES);
+    for (driver, property) in [
+        ("virtio-blk-device", "num-queues"),
+        ("virtio-scsi-device", "num_queues"),
+    ] {
+        args.two(
+            "-global",
+            &format!("driver={driver},property={property},value={n}"),
+        );
+    }
+}
+
 fn memory(vm: &Definition, args: &mut Args) -> Result<()> {
     let (base, dimms) = vm.base_memory();
     let mut text = format!("size={}K", base.0 >> 10);
@@ -282,6 +301,8 @@ fn sockets(paths: &Paths, args: &mut Args) {
 
 #[cfg(test)]
 mod tests {
+    use crate::model::Bytes;
+
     use super::super::ctx::tests::context;
     use super::super::definition::tests::sample;
     use super::*;
@@ -307,6 +328,31 @@ mod tests {
         );
         assert!(text.contains("pc-q35-7.2,accel=tcg -cpu qemu64"), "{text}");
         assert!(!text.contains("smm"));
+    }
+
+    #[test]
+    fn room_for_more_is_given_only_where_it_is_wanted() {
+        let plain = line(|_| ()).unwrap();
+        assert!(plain.contains("-smp 1 -m size=262144K -"), "{plain}");
+        assert!(!plain.contains("num-queues"));
+        let text = line(|vm| {
+            vm.max_cpus = Some(4);
+            vm.max_memory = Some(Bytes::gib(1));
+            vm.memory = Bytes::mib(512);
+            vm.dimms = vec![Bytes::mib(128)];
+        })
+        .unwrap();
+        for word in [
+            "-smp cpus=1,maxcpus=4",
+            "num-queues,value=4",
+            "-m size=393216K,slots=8,maxmem=1048576K",
+            "memory-backend-ram,id=mem0,size=134217728 -device pc-dimm,id=dimm0,memdev=mem0",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        let odd = |vm: &mut Definition| vm.max_memory = Some(Bytes::mib(128));
+        assert!(line(odd).unwrap_err().message.contains("max_memory"));
+        assert!(line(|vm| vm.max_cpus = Some(0)).is_err());
     }
 
     #[test]

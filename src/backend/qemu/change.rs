@@ -81,6 +81,18 @@ impl Seen {
         .remedy("Look at it and ask again."))
     }
 
+    /// Why its machine cannot be changed: what was put to sleep wakes up only in the one it was in.
+    pub fn asleep(&self) -> Option<Prepared> {
+        (self.live.state == State::Hibernated).then(|| {
+            let id = &self.id;
+            Prepared::refused(
+                self.token(),
+                format!("{id} is hibernated, and wakes up only in the machine it was in"),
+                Some(format!("Start it first: corral start {id}")),
+            )
+        })
+    }
+
     /// Why nothing can be asked of it; `None` when it can.
     pub fn unclear(&self, token: &str) -> Option<Prepared> {
         if self.live.state != State::Unknown {

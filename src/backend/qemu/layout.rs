@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, FirmwareKind};
 use super::process::Launch;
+use super::resize::Sizes;
 use crate::model::{Bytes, shown};
 
 /// A machine as its saved RAM needs it.
@@ -22,6 +23,9 @@ pub struct Layout {
     /// Disks, drives, NICs and what else is plugged in.
     #[serde(default)]
     pub devices: Vec<String>,
+    /// Its sizes, with which a start makes a machine that fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizes: Option<Sizes>,
 }
 
 impl Layout {
@@ -62,7 +66,18 @@ impl Layout {
             memory: vm.memory.0,
             accel: accel.to_owned(),
             devices,
+            sizes: Some(Sizes::of(vm)),
         }
+    }
+
+    /// The VM with the CPUs and the memory of this machine, where they are known: both may have
+    /// been changed since, while it ran.
+    pub fn fitted(&self, vm: &Definition) -> Definition {
+        let mut vm = vm.clone();
+        if let Some(sizes) = &self.sizes {
+            sizes.put(&mut vm);
+        }
+        vm
     }
 
     /// Of a VM that runs: what its process has counts, not what was defined since.
@@ -116,6 +131,11 @@ mod tests {
         assert!(before.unlike(&Layout::of(&vm, "tcg")).is_empty());
         assert!(before.unlike(&Layout::of(&vm, "")).is_empty());
         vm.memory = Bytes::mib(512);
+        assert!(
+            before
+                .unlike(&Layout::of(&before.fitted(&vm), "tcg"))
+                .is_empty()
+        );
         vm.nics.clear();
         vm.tpm = true;
         let said = before.unlike(&Layout::of(&vm, "kvm")).join("; ");

@@ -12,6 +12,7 @@ use super::accel::{self, Accel};
 use super::argv;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
+use super::layout::Layout;
 use super::{events, locks, ports, tpm};
 use crate::link::child::{Cmd, run};
 use crate::link::qmp::Qmp;
@@ -80,18 +81,24 @@ pub fn command(ctx: &Ctx, vm: &Definition, accel: &Accel) -> Result<Cmd> {
 /// # Errors
 /// `Conflict` when it runs already or a port is taken, `Backend` with QEMU's own words.
 pub async fn spawn(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
-    launch(ctx, vm, &[]).await
+    launch(ctx, vm, &[], None).await
 }
 
-/// As [`spawn`], with its CPUs halted before the first instruction: to load saved RAM.
+/// As [`spawn`], with its CPUs halted before the first instruction and the sizes of `fits`: to load
+/// saved RAM.
 ///
 /// # Errors
 /// As [`spawn`].
-pub async fn spawn_halted(ctx: &Ctx, vm: &Definition) -> Result<Launch> {
-    launch(ctx, vm, &["-S"]).await
+pub async fn spawn_halted(ctx: &Ctx, vm: &Definition, fits: Option<&Layout>) -> Result<Launch> {
+    launch(ctx, vm, &["-S"], fits).await
 }
 
-async fn launch(ctx: &Ctx, vm: &Definition, extra: &[&str]) -> Result<Launch> {
+async fn launch(
+    ctx: &Ctx,
+    vm: &Definition,
+    extra: &[&str],
+    fits: Option<&Layout>,
+) -> Result<Launch> {
     let paths = ctx.paths(&vm.uuid)?;
     let called = ctx.called(vm);
     if connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some() {
@@ -102,7 +109,7 @@ async fn launch(ctx: &Ctx, vm: &Definition, extra: &[&str]) -> Result<Launch> {
     }
     let accel = accel_for(ctx, vm).await?;
     let (vm, claim) = ports::settle(ctx, vm).await?;
-    let vm = &vm;
+    let vm = &fits.map_or_else(|| vm.clone(), |layout| layout.fitted(&vm));
     let cmd = command(ctx, vm, &accel)?.args(extra);
     files::make_dir(&paths.dir)?;
     // What a killed process left behind would be in the way.

@@ -6,6 +6,7 @@ use super::super::definition::Definition;
 use super::super::layout::Layout;
 use super::super::op::{self, Change, Journal, Phase};
 use super::super::process;
+use super::super::resize;
 use super::super::snapshots::inside::{self, Node, Reach, nodes};
 use super::super::snapshots::{HIBERNATED, power_off};
 use super::{Saved, command, folder, forget, told, unmark, whole};
@@ -93,7 +94,8 @@ async fn fits(ctx: &Ctx, seen: &Seen, accel: &str) -> Result<Vec<Node>> {
     let id = &seen.id;
     let saved = Saved::read(&folder(ctx, &seen.vm)?)?
         .ok_or_else(|| Error::conflict(format!("{id} is not hibernated")))?;
-    let unlike = saved.layout.unlike(&Layout::of(&seen.vm, accel));
+    let fitted = saved.layout.fitted(&seen.vm);
+    let unlike = saved.layout.unlike(&Layout::of(&fitted, accel));
     if !unlike.is_empty() {
         return Err(Error::refused(format!(
             "{id} is hibernated, and its saved state does not fit the machine as it is: {}",
@@ -136,7 +138,9 @@ async fn go_on(ctx: &Ctx, cx: &TaskCx, seen: &Seen) -> Result<process::Launch> {
     let nodes = nodes(vm)?;
     let mut journal = Journal::begin(&dir, Change::Wake)?;
     journal.phase(Phase::Working)?;
-    let launch = match process::spawn_halted(ctx, vm).await {
+    let saved = Saved::read(&dir)?;
+    let fits = saved.as_ref().map(|saved| &saved.layout);
+    let launch = match process::spawn_halted(ctx, vm, fits).await {
         Ok(launch) => launch,
         Err(mut error) => {
             // A process that did not end is for doctor.
@@ -159,6 +163,10 @@ async fn go_on(ctx: &Ctx, cx: &TaskCx, seen: &Seen) -> Result<process::Launch> {
     }
     journal.phase(Phase::Recording)?;
     unmark(&dir)?;
+    if let Err(error) = resize::woken(ctx, &mut qmp, vm).await {
+        // It only says what waits for the next start.
+        cx.log(error.message);
+    }
     released(&mut qmp, &nodes).await.map_err(|mut error| {
         error.message = format!("{} runs again, but {}", seen.id, error.message);
         error

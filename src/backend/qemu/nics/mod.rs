@@ -56,6 +56,9 @@ impl Changes<NicRequest> for Nics {
         if let Some(refused) = seen.unclear(&token) {
             return Ok(refused);
         }
+        if let Some(refused) = seen.asleep() {
+            return Ok(refused);
+        }
         let plan = match request {
             NicRequest::Add {
                 network,

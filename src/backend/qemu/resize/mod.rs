@@ -57,12 +57,15 @@ pub struct Sizes {
     /// CPUs.
     pub cpus: u32,
     /// Up to so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cpus: Option<u32>,
     /// Memory.
     pub memory: Bytes,
     /// Up to so much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_memory: Option<Bytes>,
     /// Modules that are part of it.
+    #[serde(default)]
     pub dimms: Vec<Bytes>,
 }
 
@@ -147,7 +150,7 @@ impl Changes<ResizeRequest> for Resize {
         if let Some(refused) = seen.unclear(&fresh) {
             return Ok(refused);
         }
-        if let Some(refused) = asleep(&seen) {
+        if let Some(refused) = seen.asleep() {
             return Ok(refused);
         }
         let plan = async {
@@ -222,18 +225,6 @@ impl Changes<ResizeRequest> for Resize {
             }
         }
     }
-}
-
-/// What was put to sleep wakes up only in the machine it was in.
-fn asleep(seen: &Seen) -> Option<Prepared> {
-    (seen.live.state == State::Hibernated).then(|| {
-        let id = &seen.id;
-        Prepared::refused(
-            seen.token(),
-            format!("{id} is hibernated and wakes up only with the CPUs and memory it had"),
-            Some(format!("Start it first: corral start {id}")),
-        )
-    })
 }
 
 fn done(ctx: &Ctx, seen: &Seen, after: &Definition) -> Outcome {
@@ -547,6 +538,23 @@ fn follow(ctx: &Ctx, vm: &Definition, running: &Definition, steps: &Steps) -> Re
         (Some(to), None) => started::ballooned(&paths, Some(to)),
         (None, None) => Ok(()),
     }
+}
+
+/// Writes down how much the balloon leaves to a guest whose RAM was loaded: QEMU has that from the
+/// saved state. `vm` is its definition.
+///
+/// # Errors
+/// Those of the monitor.
+pub(super) async fn woken(ctx: &Ctx, qmp: &mut Qmp, vm: &Definition) -> Result<()> {
+    let now = look(qmp).await?;
+    let left = now.usable();
+    let kept = if left.0.abs_diff(vm.memory.0) <= 1 << 20 {
+        vm.memory
+    } else {
+        left
+    };
+    let less = (left < now.total()).then_some(kept);
+    started::ballooned(&ctx.paths(&vm.uuid)?, less)
 }
 
 /// Ends what a killed corral began: what the process can still get it gets, and the definition has

@@ -8,6 +8,7 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::image;
 use super::super::layout::Layout;
+use super::super::resize::Sizes;
 use super::inside::{self, Inside, Node};
 use super::record::{Record, Records};
 use super::{HIBERNATED, name_fault};
@@ -365,7 +366,8 @@ impl Plan<'_> {
             && start
             && let Some(layout) = self.records.get(name).and_then(|r| r.layout.as_ref())
         {
-            let unlike = layout.unlike(&Layout::of(self.vm, self.accel));
+            let fitted = layout.fitted(self.vm);
+            let unlike = layout.unlike(&Layout::of(&fitted, self.accel));
             if !unlike.is_empty() {
                 return refuse(
                     format!(
@@ -414,6 +416,17 @@ impl Plan<'_> {
             steps.push(Step::new("Start it", "qemu-system-x86_64 …"));
         }
         let mut prepared = Prepared::new("", steps);
+        let layout = self.records.get(name).and_then(|r| r.layout.as_ref());
+        if let Some(sizes) = layout.and_then(|layout| layout.sizes.as_ref())
+            && memory
+            && start
+            && *sizes != Sizes::of(self.vm)
+        {
+            prepared.notes.push(format!(
+                "Its size goes back with its RAM: {}",
+                sizes.words()
+            ));
+        }
         let since = self.taken_at(name);
         if keep.is_none() {
             prepared.losses.push(match since {

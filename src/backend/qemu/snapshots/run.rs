@@ -8,9 +8,9 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::op::{self, Change, Journal, Phase};
 use super::super::store::Store;
-use super::super::{events, hibernate, locks, process};
+use super::super::{events, hibernate, locks, process, resize};
 use super::inside::{self, Node, Reach};
-use super::record::Records;
+use super::record::{Record, Records};
 use super::taking::Taking;
 use super::{HIBERNATED, Snapping, token};
 use crate::backend::contract::{SnapshotRequest, TakeSnapshot, TaskCx};
@@ -228,6 +228,11 @@ async fn restore(
     started.map(|()| Outcome::changed(message))
 }
 
+fn record_of(ctx: &Ctx, vm: &Definition, name: &str) -> Result<Option<Record>> {
+    let records = Records::load(&ctx.store.dir(&vm.name)?)?;
+    Ok(records.get(name).cloned())
+}
+
 /// Starts a VM whose disks are at a snapshot, and loads the RAM that is in it.
 async fn start_at(
     ctx: &Ctx,
@@ -239,8 +244,15 @@ async fn start_at(
     let at = shown(name);
     let memory = snapping.back.memory;
     cx.step("Start it");
+    let layout = record_of(ctx, vm, name)?.and_then(|record| record.layout);
+    // The RAM is of a machine of this size, and so is the VM from now on.
+    let fitted = layout.map_or_else(|| vm.clone(), |layout| layout.fitted(vm));
+    if memory && fitted != *vm {
+        ctx.store.save(&fitted)?;
+    }
+    let vm = if memory { &fitted } else { vm };
     let started = if memory {
-        process::spawn_halted(ctx, vm).await
+        process::spawn_halted(ctx, vm, None).await
     } else {
         process::spawn(ctx, vm).await
     };
@@ -262,6 +274,11 @@ async fn start_at(
             .await?;
     }
     qmp.execute("cont", Value::Null, process::MONITOR).await?;
+    if loaded.is_ok()
+        && let Err(error) = resize::woken(ctx, &mut qmp, vm).await
+    {
+        cx.log(error.message);
+    }
     loaded.map_err(|mut e| {
         e.message = format!(
             "{}. Its disks are at {at}, and it was started from them without the saved RAM",
