@@ -337,7 +337,10 @@ async fn add(
     let at = place(&forward);
     let text = format!("port {} is published at {at}", forward.guest);
     events::say(ctx, &seen.vm, EventLevel::Info, "PUBLISHED", &text);
-    Ok(Outcome::changed(format!("{} of {}", text, seen.id)))
+    Ok(Outcome::changed(format!(
+        "port {} of {} is published at {at}",
+        forward.guest, seen.id
+    )))
 }
 
 fn put(ctx: &Ctx, vm: &Definition, nic: &str, forward: &Forward) -> Result<()> {

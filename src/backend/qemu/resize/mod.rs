@@ -386,7 +386,10 @@ impl Resize {
             ));
         }
         after.dimms.clear();
-        let restart = cold_plan(ctx, seen).await?;
+        // It starts as it is to be.
+        let mut then = seen.clone();
+        then.vm = after.clone();
+        let restart = cold_plan(ctx, &then).await?;
         if !restart.refusals.is_empty() {
             return Ok(restart);
         }
