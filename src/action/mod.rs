@@ -1,6 +1,7 @@
 //! One action layer for every front: rows, grammar, plans, the engine, tasks and the journal.
 
 mod around;
+pub mod by_hand;
 pub mod contexts;
 pub mod engine;
 pub mod envelope;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::progress::Progress;
 use super::signals::{Interrupts, Signal};
-use super::{Terminal, ask, exit, note, out};
+use super::{Terminal, ask, edit, exit, note, out};
 use crate::action::grammar::Invocation;
 use crate::action::render::{self, Format, View};
 use crate::action::task::WARNING;
@@ -18,6 +18,19 @@ use crate::model::{Body, Consent, Data, Gate, Plan, Result, TargetState, Task};
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(super) async fn change(
+    engine: &Arc<Engine>,
+    invocation: &Invocation,
+    terminal: &Terminal,
+    view: &View,
+) -> Result<u8> {
+    if invocation.row.is_some_and(|row| row.name == "edit") {
+        return edit::edit(engine, invocation, terminal, view).await;
+    }
+    planned(engine, invocation, terminal, view).await
+}
+
+/// From the plan to the result.
+pub(super) async fn planned(
     engine: &Arc<Engine>,
     invocation: &Invocation,
     terminal: &Terminal,

@@ -6,6 +6,7 @@ mod change;
 pub mod complete;
 pub mod docs;
 mod early;
+mod edit;
 pub mod exit;
 pub mod logs;
 mod progress;

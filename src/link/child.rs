@@ -89,6 +89,16 @@ impl Cmd {
         words.join(" ")
     }
 
+    /// What is run.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// With what.
+    pub fn arguments(&self) -> &[OsString] {
+        &self.args
+    }
+
     fn command(&self) -> CommandWrap {
         let mut command = Command::new(&self.program);
         command

@@ -5,6 +5,7 @@ pub mod dial;
 pub mod download;
 pub mod duplex;
 pub mod files;
+pub mod foreground;
 pub mod lines;
 pub mod ports;
 pub mod qga;

@@ -10,6 +10,7 @@ use tokio::task::AbortHandle;
 use super::msg::{Effect, Msg, Reply};
 use super::question::Given;
 use crate::action::Engine;
+use crate::action::by_hand;
 use crate::action::questions::Questions;
 use crate::model::{Error, InstanceId, Operation, Result, Support};
 
@@ -52,6 +53,12 @@ impl Runner {
                 tokio::spawn(async move {
                     let plan = guarded(engine.plan(&action)).await.map(Box::new);
                     send(&replies, number, Reply::Planned(plan)).await;
+                });
+            }
+            Effect::Open(number, action) => {
+                tokio::spawn(async move {
+                    let opened = guarded(by_hand::open(&engine, &action)).await.map(Box::new);
+                    send(&replies, number, Reply::Opened(opened)).await;
                 });
             }
             Effect::Submit(number, plan, consent, options) => {

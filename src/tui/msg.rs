@@ -11,6 +11,7 @@ use super::look::Look;
 use super::presence::{Manners, Notify, Presence};
 use super::question::Given;
 use crate::action::RunOptions;
+use crate::action::by_hand::Opened;
 use crate::action::ui_state::UiState;
 use crate::model::{
     Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Sample, Support,
@@ -64,6 +65,10 @@ pub enum Msg {
 pub enum Reply {
     /// What a change would do.
     Planned(Result<Box<Plan>, Error>),
+    /// A definition is in a file, to be edited.
+    Opened(Result<Box<Opened>, Error>),
+    /// The editor has ended.
+    Edited(Box<Opened>, Result<(), Error>),
     /// A change was accepted, as this task.
     Submitted(Result<String, Error>),
     /// A question's answer.
@@ -81,6 +86,10 @@ pub enum Reply {
 pub enum Effect {
     /// Ask what a change would do.
     Plan(u64, Action),
+    /// Put a definition into a file, to be edited.
+    Open(u64, Action),
+    /// Give the terminal to the editor until it ends.
+    Edit(u64, Box<Opened>),
     /// Carry a plan out.
     Submit(u64, Box<Plan>, Consent, RunOptions),
     /// Ask a question.

@@ -16,11 +16,12 @@ use super::TuiOptions;
 use super::app::{App, Beside, Overlay};
 use super::dialog::Guard;
 use super::effects::Runner;
-use super::input;
+use super::input::{self, Input};
 use super::look::Look;
-use super::msg::{At, Effect, Msg};
+use super::msg::{At, Effect, Msg, Reply};
 use super::terminal::Terminal;
 use super::{update, view};
+use crate::action::by_hand::{self, Opened};
 use crate::action::questions::{Asked, Questions};
 use crate::action::{Engine, contexts, reload, task_files};
 use crate::model::{Error, FleetView, InstanceId, Result};
@@ -168,14 +169,31 @@ pub(super) async fn run(
     let mut drawn: Option<Instant> = None;
     let mut dirty = true;
     let mut looked = Instant::now();
+    let mut edited: Vec<Msg> = Vec::new();
     loop {
         for msg in queue.drain(..) {
             dirty = true;
             for effect in update::update(&mut app, now(), msg) {
+                if let Effect::Edit(request, opened) = effect {
+                    // It reads what is typed as long as it is there.
+                    drop(events);
+                    let ended = by_editor(&engine, &mut terminal, &opened);
+                    events = EventStream::new();
+                    // A Ctrl-C in the editor was the editor's.
+                    signals = Signals::new().map_err(failed("signals cannot be handled"))?;
+                    edited.push(Msg::Reply(request, Reply::Edited(opened, ended)));
+                    continue;
+                }
                 if let Some(ended) = own(&mut terminal, &mut runner, effect) {
                     return Ok(ended);
                 }
             }
+        }
+        if !edited.is_empty() {
+            let size = Terminal::size();
+            queue.push(Msg::Input(Input::Resize(size.0, size.1)));
+            queue.append(&mut edited);
+            continue;
         }
         let due = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
         if dirty && due.is_zero() {
@@ -297,6 +315,15 @@ fn own(terminal: &mut Terminal, runner: &mut Runner, effect: Effect) -> Option<E
         _ => {}
     }
     None
+}
+
+/// Gives the terminal to the editor and takes it back when that has ended.
+fn by_editor(engine: &Engine, terminal: &mut Terminal, opened: &Opened) -> Result<()> {
+    let editor = opened.editor(engine)?;
+    Terminal::leave();
+    let ended = tokio::task::block_in_place(|| by_hand::run(&editor));
+    let _ = terminal.enter_again();
+    ended
 }
 
 /// Gives the terminal back and stops this job, as Ctrl-Z does everywhere; goes on after `fg`.

@@ -7,6 +7,7 @@ mod held;
 mod lab;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -661,4 +662,215 @@ async fn a_clone_is_another_machine_from_inside() {
     assert!(seen.contains(&vm.nics[0].mac), "{seen}");
     assert!(!run(&lab, &["info", "web2"]).contains("made anew"));
     lab.power_off("web2").await;
+}
+
+/// Edits a definition by `--file`, with `from` replaced by `to`.
+fn edit(lab: &Lab, name: &str, from: &str, to: &str) -> Output {
+    let text = definition(lab, name);
+    assert!(text.contains(from), "{from}: {text}");
+    let file = lab.root.path().join("new.toml");
+    fs::write(&file, text.replacen(from, to, 1)).unwrap();
+    corral(lab, &["edit", name, "--file", file.to_str().unwrap()])
+}
+
+#[test]
+fn a_definition_is_edited_byte_for_byte_and_mistakes_have_a_place() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab, "web");
+    let before = definition(&lab, "web");
+    let json = run(
+        &lab,
+        &["info", "web", "-o", "jsonpath={.instances[0].native.text}"],
+    );
+    assert_eq!(json.trim_end(), before.trim_end());
+    let same = edit(&lab, "web", "cpus", "cpus");
+    assert!(said(&same).contains("already"), "{}", said(&same));
+    for (from, to, what) in [
+        ("cpus = 2", "cpus = 2 2", "new.toml:4:"),
+        (
+            "cpus = 2",
+            "cpus = 0",
+            "new.toml:4:1: 0 CPUs are not possible",
+        ),
+        (
+            "cpus = 2",
+            "cpus = 2\ncpsu = 3",
+            "new.toml:5:1: there is no key \"cpsu\"; did you mean cpus",
+        ),
+        (
+            "name = \"web\"",
+            "name = \"shop\"",
+            "corral rename local/web --to shop",
+        ),
+        ("format = 1", "format = 2", "new.toml:1:1: the format cannot be changed"),
+        ("bus = \"virtio\"", "bus = \"mfm\"", "mfm"),
+        ("guest = 22", "guest = 0", "no port of a guest"),
+        ("mac = \"52", "mac = \"53", "no MAC"),
+        ("size = \"64M\"", "size = \"65M\"", "corral disk grow"),
+        ("machine = \"pc", "machine = \"xy", "new.toml:"),
+        (
+            &uuid_line(&before),
+            &format!("uuid = \"{}\"", uuid::Uuid::new_v4()),
+            "uuid is its identity",
+        ),
+    ] {
+        let no = edit(&lab, "web", from, to);
+        assert!(
+            !no.status.success() && said(&no).contains(what),
+            "{to}: {}",
+            said(&no)
+        );
+        assert_eq!(definition(&lab, "web"), before, "{to}");
+    }
+    // With comments and odd layout, to the byte.
+    let wanted = format!(
+        "# mine\n\n{}\n# end",
+        before.replace("cpus = 2", "cpus   =   3 # more")
+    );
+    let file = lab.root.path().join("good.toml");
+    fs::write(&file, &wanted).unwrap();
+    let file = file.to_str().unwrap();
+    let plan = run(&lab, &["edit", "web", "--file", file, "--dry-run"]);
+    assert!(
+        plan.contains("- cpus = 2") && plan.contains("+ cpus   =   3 # more"),
+        "{plan}"
+    );
+    let stale = corral(&lab, &["edit", "web", "--file", file, "--base", "0000"]);
+    assert!(
+        said(&stale).contains("was changed since"),
+        "{}",
+        said(&stale)
+    );
+    run(&lab, &["edit", "web", "--file", file]);
+    assert_eq!(definition(&lab, "web"), wanted);
+
+    // What comes on standard input and is refused is kept.
+    let mut child = lab
+        .corral(&["edit", "web", "--file", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"precious = [")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = said(&output);
+    let kept = text
+        .split_whitespace()
+        .find(|word| word.contains("/edits/stdin-"))
+        .unwrap();
+    let kept = kept.split(".txt").next().unwrap();
+    assert_eq!(
+        fs::read_to_string(format!("{kept}.txt")).unwrap(),
+        "precious = ["
+    );
+
+    // While it runs it waits for the next start, and what only is said of it does not.
+    run(&lab, &["start", "web"]);
+    let noted = edit(&lab, "web", "tags = []", "tags = [\"x\"]");
+    assert!(noted.status.success() && !run(&lab, &["info", "web"]).contains("Pending"));
+    let plan = edit(&lab, "web", "memory = \"64M\"", "memory = \"96M\"");
+    assert!(plan.status.success(), "{}", said(&plan));
+    let info = run(&lab, &["info", "web"]);
+    assert!(
+        info.contains("Pending") && info.contains("restart --cold"),
+        "{info}"
+    );
+    run(&lab, &["stop", "--force", "web"]);
+
+    // One that cannot be read is mended by the same way.
+    let path = lab.ctx.store.dir("web").unwrap().join("vm.toml");
+    let good = definition(&lab, "web");
+    fs::write(&path, good.replace("cpus   =   3", "cpus   =   x")).unwrap();
+    assert!(run(&lab, &["list", "--filter", "state:broken", "-o", "name"]).contains("local/web"));
+    let mended = edit(&lab, "web", "cpus   =   x", "cpus   =   3");
+    assert!(mended.status.success(), "{}", said(&mended));
+    assert_eq!(definition(&lab, "web"), good);
+}
+
+fn uuid_line(text: &str) -> String {
+    text.lines()
+        .find(|line| line.starts_with("uuid"))
+        .unwrap()
+        .to_owned()
+}
+
+#[test]
+fn the_editor_has_the_terminal_and_what_it_leaves_is_planned() {
+    if !has_qemu() || which::which("script").is_err() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab, "web");
+    let editor = lab.root.path().join("my editor");
+    fs::write(
+        &editor,
+        "#!/bin/sh\ntest -t 0 && test -t 1 || exit 9\nsed -i \"$WHAT\" \"$1\"\n",
+    )
+    .unwrap();
+    fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
+    let line = format!("'{}' edit web", env!("CARGO_BIN_EXE_corral"));
+    let by_hand = |what: &str| {
+        let output = Command::new("script")
+            .args(["-qefc", &line, "/dev/null"])
+            .env_clear()
+            .env("HOME", lab.root.path())
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("TERM", "xterm")
+            .env("EDITOR", format!("'{}'", editor.display()))
+            .env("WHAT", what)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        (output.status.success(), said(&output))
+    };
+    let (good, text) = by_hand("s/nothing/such/");
+    assert!(good && text.contains("Nothing was changed"), "{text}");
+    let edits = lab.root.path().join(".local/state/corral/edits");
+    assert_eq!(fs::read_dir(&edits).unwrap().count(), 0);
+    let (good, text) = by_hand("s/^cpus = 2/cpus = 3/");
+    assert!(good, "{text}");
+    assert!(definition(&lab, "web").contains("cpus = 3"));
+    assert_eq!(fs::read_dir(&edits).unwrap().count(), 0);
+    let (good, text) = by_hand("s/^cpus = 3/cpus = many/");
+    assert!(
+        !good && text.contains("kept in") && text.contains(".toml:4:"),
+        "{text}"
+    );
+    assert_eq!(fs::read_dir(&edits).unwrap().count(), 1);
+}
+
+#[test]
+fn what_nobody_holds_is_released_and_a_living_holder_is_named() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab, "web");
+    assert!(run(&lab, &["unlock", "web"]).contains("nothing of local/web is held"));
+    let dir = lab.ctx.store.dir("web").unwrap();
+    let record = r#"{"op":"snapshot-delete","tag":"x","phase":"begun","pid":1,"pid_start":1,"at":"2026-01-01T00:00:00Z"}"#;
+    for text in [record, "{\"op\": \"cre"] {
+        fs::write(dir.join("op.json"), text).unwrap();
+        let list = run(&lab, &["list", "--filter", "locked:yes", "-o", "name"]);
+        assert!(list.contains("local/web"), "{list}");
+        run(&lab, &["unlock", "web"]);
+        assert!(!dir.join("op.json").exists());
+    }
+    let vm = lab.ctx.store.load("web").unwrap();
+    let lock = lab.ctx.paths(&vm.uuid).unwrap().dir;
+    fs::create_dir_all(&lock).unwrap();
+    let held = corral::link::files::lock(&lock.join("vm.lock"), "web", Duration::ZERO).unwrap();
+    let no = refused(&lab, &["unlock", "web"]);
+    let own = format!("process {}", std::process::id());
+    assert!(no.contains(&own) && no.contains("qemu_ident"), "{no}");
+    drop(held);
+    run(&lab, &["unlock", "web"]);
 }

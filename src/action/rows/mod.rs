@@ -10,6 +10,7 @@ pub(super) mod create;
 mod delete;
 mod dial;
 mod doctor;
+mod edit;
 mod events;
 mod export;
 mod front;
@@ -40,6 +41,7 @@ mod setter;
 mod snapshot;
 mod storage;
 mod tasks;
+mod unlock;
 mod wait;
 
 use std::sync::LazyLock;
@@ -62,6 +64,8 @@ pub fn rows() -> &'static [&'static Row] {
             create::ROWS,
             clone::ROWS,
             rename::ROWS,
+            edit::ROWS,
+            unlock::ROWS,
             delete::ROWS,
             marks::ROWS,
             autostart::ROWS,

@@ -30,4 +30,6 @@ pub struct EditRequest {
     pub text: String,
     /// The token of the text that was edited: another text there by now is a conflict.
     pub base: String,
+    /// What the text is called in messages: the file it came from.
+    pub label: String,
 }

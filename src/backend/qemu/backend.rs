@@ -9,6 +9,7 @@ use futures::stream::BoxStream;
 use super::clone::Clone;
 use super::copy::Files;
 use super::ctx::{Ctx, KIND};
+use super::edit::Edit;
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
 use super::hibernate::Hibernate;
@@ -31,6 +32,7 @@ use super::storage::Folders;
 use super::transfer::backup::BackUp;
 use super::transfer::export::Export;
 use super::transfer::import::Import;
+use super::unlock::Unlock;
 use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
 use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::{
@@ -40,7 +42,7 @@ use crate::backend::contract::{
     RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
     TaskCx, TemplateRequest,
 };
-use crate::backend::contract::{CloneRequest, RenameRequest};
+use crate::backend::contract::{CloneRequest, EditNative, RenameRequest, UnlockRequest};
 use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -117,6 +119,8 @@ pub struct Qemu {
     networks: Nets,
     rename: Rename,
     clone: Clone,
+    edit: Edit,
+    unlock: Unlock,
 }
 
 impl Qemu {
@@ -150,6 +154,8 @@ impl Qemu {
             networks: Nets(Arc::clone(&ctx)),
             rename: Rename(Arc::clone(&ctx)),
             clone: Clone(Arc::clone(&ctx)),
+            edit: Edit(Arc::clone(&ctx)),
+            unlock: Unlock(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -266,6 +272,14 @@ impl Families for Qemu {
 
     fn snapshots(&self) -> Option<&dyn Changes<SnapshotRequest>> {
         Some(&self.snapshots)
+    }
+
+    fn edit(&self) -> Option<&dyn EditNative> {
+        Some(&self.edit)
+    }
+
+    fn unlock(&self) -> Option<&dyn Changes<UnlockRequest>> {
+        Some(&self.unlock)
     }
 
     fn rename(&self) -> Option<&dyn Changes<RenameRequest>> {

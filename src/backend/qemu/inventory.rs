@@ -16,6 +16,7 @@ use super::process::{self, Launch};
 use super::resize;
 use super::started;
 use super::store::{self, Entry};
+use super::unlock;
 use crate::backend::contract::ReadCx;
 use crate::model::{
     Bytes, Detail, Disk, Error, Instance, InstanceId, InstanceKind, Inventory, Native,
@@ -80,7 +81,9 @@ async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
             let mut live = live::look(ctx, &vm, limit).await;
             let left = limit.saturating_sub(started.elapsed());
             tell_lost(&mut live, &vm, left).await;
-            instance(ctx, &vm, &live, host)
+            let mut row = instance(ctx, &vm, &live, host);
+            row.locked = unlock::locked(ctx, &vm.name);
+            row
         }
         Err(error) => Instance::broken(
             ctx.id(&entry.name),
@@ -253,7 +256,7 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
         paths.serial_log.display().to_string(),
     ));
     facts.push(("QEMU log".to_owned(), paths.log.display().to_string()));
-    let native = vm.to_toml().ok().map(|text| Native {
+    let native = ctx.store.read_text(&vm.name).ok().map(|text| Native {
         format: NativeFormat::Toml,
         text,
     });

@@ -143,7 +143,7 @@ impl Changes<TagsRequest> for Marks {
 }
 
 /// A tag is one word of a list and of a filter.
-fn check_tag(tag: &str) -> Result<()> {
+pub(super) fn check_tag(tag: &str) -> Result<()> {
     let plain = !tag.is_empty()
         && tag.trim() == tag
         && shown(tag) == tag

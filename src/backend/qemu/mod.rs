@@ -12,6 +12,7 @@ pub mod ctx;
 pub mod definition;
 mod doctor;
 mod drive;
+pub mod edit;
 pub mod events;
 pub mod families;
 pub mod firmware;
@@ -53,6 +54,7 @@ pub mod store;
 mod support;
 pub mod tpm;
 pub mod transfer;
+pub mod unlock;
 mod watch;
 
 pub use backend::{INFO, Qemu};

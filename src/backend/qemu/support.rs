@@ -18,6 +18,8 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Delete
         | Operation::Rename
         | Operation::Clone
+        | Operation::Edit
+        | Operation::Unlock
         | Operation::Tag
         | Operation::Note
         | Operation::Template
@@ -63,7 +65,9 @@ pub fn cell(operation: Operation) -> Support {
 /// The cell, and what the VM's state says to it.
 pub fn on(operation: Operation, vm: &Instance) -> Support {
     let id = &vm.id;
-    if vm.state == State::Broken {
+    // To mend a definition, and what was left half-done, is what these are for.
+    let mends = matches!(operation, Operation::Edit | Operation::Unlock);
+    if vm.state == State::Broken && !mends {
         return Support::Conditional(format!(
             "its definition cannot be read: {}",
             vm.reason.as_deref().unwrap_or("no reason known")

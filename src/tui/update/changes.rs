@@ -3,6 +3,7 @@
 use super::super::app::{App, Overlay, Planning, Submitting};
 use super::super::dialog::Dialog;
 use super::super::msg::Effect;
+use crate::action::by_hand::Opened;
 use crate::action::grammar::Invocation;
 use crate::action::{Row, Run};
 use crate::model::{Body, Consent, Error, Gate, GroupNoun, Plan, Selector};
@@ -15,18 +16,19 @@ pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Ve
     match row.shape(&invocation.action) {
         Run::Change(_) => {
             let hidden = hidden_for(app, row);
-            plan(
-                app,
-                Planning {
-                    request: 0,
-                    action: invocation.action,
-                    run: invocation.run,
-                    consent: invocation.consent,
-                    hidden,
-                    included: false,
-                    note: None,
-                },
-            )
+            let planning = Planning {
+                request: 0,
+                action: invocation.action,
+                run: invocation.run,
+                consent: invocation.consent,
+                hidden,
+                included: false,
+                note: None,
+            };
+            if row.name == "edit" && !planning.action.args.has("file") {
+                return open(app, planning);
+            }
+            plan(app, planning)
         }
         Run::Read(_) => super::front::question(app, invocation, line),
         Run::Follow(_) => {
@@ -64,6 +66,40 @@ pub(super) fn hidden_for(app: &App, row: &Row) -> Vec<String> {
     }
     let hidden = app.inventory.hidden_marks();
     hidden.iter().map(|row| row.id.to_string()).collect()
+}
+
+/// Asks for a definition in a file; the editor, and then the plan, follow.
+fn open(app: &mut App, mut planning: Planning) -> Vec<Effect> {
+    planning.request = app.number();
+    let effect = Effect::Open(planning.request, planning.action.clone());
+    app.say("opening the editor …");
+    app.planning = Some(planning);
+    vec![effect]
+}
+
+/// The editor has ended: what differs is planned.
+pub(super) fn edited(
+    app: &mut App,
+    request: u64,
+    opened: &Opened,
+    ended: std::result::Result<(), Error>,
+) -> Vec<Effect> {
+    let Some(mut planning) = app.planning.take_if(|p| p.request == request) else {
+        return Vec::new();
+    };
+    app.notice = None;
+    if let Err(mut error) = ended {
+        error.remedy = Some(opened.kept());
+        app.complain(&error);
+        return Vec::new();
+    }
+    if opened.is_as_before() {
+        app.say("nothing was changed");
+        return Vec::new();
+    }
+    planning.action = opened.action.clone();
+    planning.note = Some(opened.kept());
+    plan(app, planning)
 }
 
 /// Asks for a plan. A later one replaces it.

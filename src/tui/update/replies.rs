@@ -27,6 +27,21 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
                 }
             }
         }
+        Reply::Opened(result) => match result {
+            Ok(opened) if app.planning.as_ref().is_some_and(|p| p.request == request) => {
+                vec![Effect::Edit(request, opened)]
+            }
+            Ok(opened) => {
+                opened.done();
+                Vec::new()
+            }
+            Err(error) => {
+                app.planning.take_if(|p| p.request == request);
+                app.complain(&error);
+                Vec::new()
+            }
+        },
+        Reply::Edited(opened, ended) => changes::edited(app, request, &opened, ended),
         Reply::Submitted(result) => changes::submitted(app, request, result),
         Reply::Support(cells) => {
             for overlay in &mut app.overlays {

@@ -14,6 +14,9 @@ use crate::backend::contract::TaskCx;
 use crate::link::files::{fault, make_dir};
 use crate::model::{Error, EventLevel, Outcome, Result, shown};
 
+/// What is waited for until it is on the disk: overlays, UEFI variables, seeds.
+const SMALL: u64 = 16 << 20;
+
 pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) -> Result<Outcome> {
     let source = inventory::load(ctx, &cloning.source)?;
     // Held to the end: what is copied must not be written, and what is below an overlay neither.
@@ -107,9 +110,12 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<(
     }
     cx.checkpoint()?;
     cx.step("Define it");
-    // All at once: each was written without waiting for the disk.
     for job in &cloning.jobs {
-        image::settle(&job.to)?;
+        // A large copy is left to the kernel to write, as every tool that copies does: to wait for the
+        // disk takes longer than the copy.
+        if fs::metadata(&job.to).is_ok_and(|meta| meta.len() <= SMALL) {
+            image::settle(&job.to)?;
+        }
     }
     // The ports are ours once the definition with them is saved.
     let mut definition = cloning.definition.clone();

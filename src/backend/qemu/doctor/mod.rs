@@ -1,7 +1,7 @@
 //! What this context needs, and what is left lying about.
 
 mod orphans;
-mod vms;
+pub(super) mod vms;
 
 use super::accel::probe::Leftovers;
 use super::ctx::Ctx;

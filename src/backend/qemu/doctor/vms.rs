@@ -112,7 +112,7 @@ async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Optio
 }
 
 /// Leftovers of a process that did not end by itself.
-fn stale(ctx: &Ctx, vm: &Definition, live: &Live) -> bool {
+pub(in super::super) fn stale(ctx: &Ctx, vm: &Definition, live: &Live) -> bool {
     matches!(
         live.state,
         State::Stopped | State::Crashed | State::Hibernated
@@ -123,7 +123,7 @@ fn stale(ctx: &Ctx, vm: &Definition, live: &Live) -> bool {
 }
 
 /// Removes what [`stale`] saw.
-pub(super) async fn tidy(ctx: &Ctx, key: &str) -> Result<Outcome> {
+pub(in super::super) async fn tidy(ctx: &Ctx, key: &str) -> Result<Outcome> {
     let vm = ctx
         .store
         .list()?

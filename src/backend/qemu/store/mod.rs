@@ -23,7 +23,7 @@ pub const DEFINITION: &str = "vm.toml";
 
 /// Longest definition that is read: a real one has 2 KiB, and a file that something else grew
 /// must not fill memory.
-const LONGEST: u64 = 1 << 20;
+pub(super) const LONGEST: u64 = 1 << 20;
 
 /// Where the definitions are.
 #[derive(Clone, Debug)]
@@ -124,19 +124,20 @@ impl Store {
     /// As [`Self::load`].
     pub fn unknown_keys(&self, name: &str) -> Result<Vec<String>> {
         let text = read(&self.file(name)?, name)?;
-        let mut unknown = Vec::new();
-        // Whether it can be read at all is told by `list`.
-        if let Ok(deserializer) = toml::Deserializer::parse(&text) {
-            let _: std::result::Result<Definition, _> =
-                serde_ignored::deserialize(deserializer, |path| {
-                    unknown.push(shown(&path.to_string()).into_owned());
-                });
-        }
-        Ok(unknown)
+        let unknown = unknown_in(&text);
+        Ok(unknown.iter().map(|key| shown(key).into_owned()).collect())
+    }
+
+    /// The file's text, whatever it says.
+    ///
+    /// # Errors
+    /// `NotFound`, and for what is no plain file of this user.
+    pub fn read_text(&self, name: &str) -> Result<String> {
+        read(&self.file(name)?, name)
     }
 
     /// One definition, whatever the others say.
-    fn alone(&self, name: &str) -> Result<Definition> {
+    pub(super) fn alone(&self, name: &str) -> Result<Definition> {
         let file = self.file(name)?;
         let text = read(&file, name)?;
         let definition = parse(&file, &text)?;
@@ -234,7 +235,19 @@ pub fn is_there(file: &Path) -> bool {
     }
 }
 
-fn parse(file: &Path, text: &str) -> Result<Definition> {
+/// Keys in a text that mean nothing, as paths: `disks.0.cahce`.
+pub(super) fn unknown_in(text: &str) -> Vec<String> {
+    let mut unknown = Vec::new();
+    // Whether it can be read at all is told by `parse`.
+    if let Ok(deserializer) = toml::Deserializer::parse(text) {
+        let _: std::result::Result<Definition, _> =
+            serde_ignored::deserialize(deserializer, |path| unknown.push(path.to_string()));
+    }
+    unknown
+}
+
+/// A text as a definition, its paths as they stand there.
+pub(super) fn parse(file: &Path, text: &str) -> Result<Definition> {
     match toml::from_str(text) {
         Ok(definition) => Ok(definition),
         Err(e) => {

@@ -1,0 +1,199 @@
+//! A definition edited by a person: its text in a file, the editor's command, and what came of it.
+//!
+//! The file stays until the change is made, so that nothing that was typed is lost.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::engine::Engine;
+use super::grammar::tokenize;
+use super::planner::resolve;
+use crate::fleet::selector::Purpose;
+use crate::link::child::Cmd;
+use crate::link::files::write_atomically;
+pub use crate::link::foreground::run;
+use crate::model::{
+    Action, Error, Instance, NativeFormat, NativeText, Operation, Result, encode_segment, shown,
+};
+
+/// Longest text that is taken back; a device that never ends is none.
+const LONGEST: u64 = 1 << 20;
+
+/// A text that is open in an editor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opened {
+    /// What is to be done with it: `edit` with `--file` and `--base`.
+    pub action: Action,
+    /// The file.
+    pub file: PathBuf,
+    before: String,
+}
+
+/// The instance that an action names, and its definition.
+pub(super) async fn native(
+    engine: &Arc<Engine>,
+    action: &Action,
+) -> Result<(Arc<Instance>, NativeText)> {
+    let resolved = resolve(engine, action, Purpose::Change).await?;
+    let [instance] = resolved.targets.as_slice() else {
+        return Err(Error::invalid("edit takes exactly one instance"));
+    };
+    let context = &instance.context;
+    let member = engine
+        .fleet()
+        .member(context)
+        .ok_or_else(|| Error::not_found(format!("there is no context {context:?}")))?;
+    let Some(family) = member.backend.families().edit() else {
+        let why = member.backend.support(Operation::Edit, Some(instance));
+        let why = why.reason().unwrap_or("it has no text to edit").to_owned();
+        return Err(Error::unsupported(format!("{}: {why}", instance.id)));
+    };
+    let cx = engine.asking(engine.fleet().read_cx(context));
+    let text = cx.within(context, family.native(&cx, instance)).await?;
+    Ok((Arc::clone(instance), text))
+}
+
+/// An action's file as a path.
+pub(super) fn path(engine: &Engine, file: &str) -> PathBuf {
+    let path = match file.strip_prefix("~/") {
+        Some(rest) => engine.env().home.join(rest),
+        None => PathBuf::from(file),
+    };
+    std::path::absolute(&path).unwrap_or(path)
+}
+
+/// The text in a file.
+///
+/// # Errors
+/// `Invalid` for what cannot be read, is too long or no text.
+pub(super) fn read(file: &Path) -> Result<String> {
+    let name = shown(&file.to_string_lossy()).into_owned();
+    let mut text = String::new();
+    fs::File::open(file)
+        .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
+        .map_err(|error| {
+            Error::invalid(format!("{name} cannot be read: {error}")).because(error)
+        })?;
+    if text.len() as u64 > LONGEST {
+        return Err(Error::invalid(format!("{name} is longer than 1 MiB")));
+    }
+    Ok(text)
+}
+
+/// Where an edited text is kept until it is taken.
+fn keep(engine: &Engine, name: &str, format: NativeFormat, text: &str) -> Result<PathBuf> {
+    let extension = match format {
+        NativeFormat::Toml => "toml",
+        NativeFormat::Xml => "xml",
+        NativeFormat::Yaml => "yaml",
+        NativeFormat::Json => "json",
+        NativeFormat::Text => "txt",
+    };
+    let mut name = encode_segment(name);
+    name.truncate(100);
+    let stamp = Timestamp::now().as_millisecond();
+    let dir = engine.env().dirs.state.join("edits");
+    let file = dir.join(format!("{name}-{stamp}.{extension}"));
+    write_atomically(&file, text.as_bytes())?;
+    Ok(file)
+}
+
+/// Writes an instance's definition into a file, to be edited.
+///
+/// # Errors
+/// As the backend's, and where the file cannot be written.
+pub async fn open(engine: &Arc<Engine>, action: &Action) -> Result<Opened> {
+    if let Some(why) = engine.readonly() {
+        let mut error = Error::refused(why.message);
+        error.remedy = why.remedy;
+        return Err(error);
+    }
+    let (instance, text) = native(engine, action).await?;
+    let file = keep(engine, &instance.name, text.format, &text.text)?;
+    let mut action = action.clone();
+    action.args.set("file", file.to_string_lossy().into_owned());
+    action.args.set("base", text.token);
+    Ok(Opened {
+        action,
+        file,
+        before: text.text,
+    })
+}
+
+/// A text that came on standard input, kept in a file like any other.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn given(engine: &Arc<Engine>, action: &Action, text: &str) -> Result<Opened> {
+    let file = keep(engine, "stdin", NativeFormat::Text, text)?;
+    let mut action = action.clone();
+    action.args.set("file", file.to_string_lossy().into_owned());
+    Ok(Opened {
+        action,
+        file,
+        before: String::new(),
+    })
+}
+
+impl Opened {
+    /// The editor, on this file.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none.
+    pub fn editor(&self, engine: &Engine) -> Result<Cmd> {
+        let vars = &engine.env().vars;
+        let wanted = ["VISUAL", "EDITOR"]
+            .iter()
+            .filter_map(|name| vars.get(*name))
+            .find(|text| !text.trim().is_empty());
+        let words = match wanted {
+            Some(text) => tokenize(text)?,
+            None => ["sensible-editor", "nano", "vi"]
+                .iter()
+                .find(|name| engine.env().which(name).is_some())
+                .map(|name| vec![(*name).to_owned()])
+                .unwrap_or_default(),
+        };
+        let Some((program, args)) = words.split_first() else {
+            return Err(
+                Error::not_found("there is no editor").remedy("Set one: export EDITOR=nano")
+            );
+        };
+        let found = if program.contains('/') {
+            Some(PathBuf::from(program))
+        } else {
+            engine.env().which(program)
+        };
+        let program = found.ok_or_else(|| {
+            Error::not_found(format!("the editor {} is not installed", shown(program)))
+                .remedy("Set another: export EDITOR=nano")
+        })?;
+        Ok(Cmd::new(program).args(args).arg(&self.file))
+    }
+
+    /// Nothing was changed in it: the file goes.
+    pub fn is_as_before(&self) -> bool {
+        let same = fs::read(&self.file).is_ok_and(|bytes| bytes == self.before.as_bytes());
+        if same {
+            self.done();
+        }
+        same
+    }
+
+    /// It was taken, or nobody wants it.
+    pub fn done(&self) {
+        let _ = fs::remove_file(&self.file);
+    }
+
+    /// How to go on with what was typed.
+    pub fn kept(&self) -> String {
+        let file = shown(&self.file.to_string_lossy()).into_owned();
+        format!(
+            "What was typed is kept in {file}; mend it there, then: corral edit … --file {file}"
+        )
+    }
+}

@@ -1,0 +1,351 @@
+//! Whether a text is a definition of this VM: every mistake with its place, and nothing that could
+//! make it another machine.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::super::accel::Accel;
+use super::super::argv;
+use super::super::ctx::Ctx;
+use super::super::definition::{Definition, FORMAT, FirmwareKind};
+use super::super::machine::Offer;
+use super::super::marks::check_tag;
+use super::super::store::{self, Store};
+use super::place::place;
+use crate::model::{Bytes, Error, Result, nearest, shown};
+
+/// One look at a new text.
+pub(super) struct Check<'a> {
+    pub(super) ctx: &'a Ctx,
+    pub(super) name: &'a str,
+    /// What it was, where that could be read.
+    pub(super) old: Option<&'a Definition>,
+    pub(super) old_text: &'a str,
+    pub(super) text: &'a str,
+    /// What the text is called in messages.
+    pub(super) label: &'a str,
+}
+
+/// What is wrong, and at which key.
+type Fault = (String, String);
+
+impl Check<'_> {
+    /// The definition in it, with what is worth knowing of it.
+    pub(super) async fn read(&self) -> Result<(Definition, Vec<String>)> {
+        let read = store::parse(Path::new(self.label), self.text).map_err(|error| Error {
+            remedy: Some("Mend that line; nothing was written.".to_owned()),
+            ..error
+        })?;
+        self.keys()?;
+        let dir = self.ctx.store.dir(self.name)?;
+        let vm = read.rebased(&dir, false);
+        let mut faults = self.identity(&vm);
+        faults.extend(values(&vm));
+        faults.extend(self.sizes(&vm));
+        if let Some((key, what)) = faults.into_iter().next() {
+            return Err(self.at(&key, &what));
+        }
+        self.board(&vm)?;
+        self.offered(&vm).await?;
+        Ok((vm.clone(), self.notes(&vm, &dir)))
+    }
+
+    fn at(&self, key: &str, what: &str) -> Error {
+        let (line, column) = place(self.text, key);
+        let label = shown(self.label);
+        Error::invalid(format!("{label}:{line}:{column}: {what}"))
+            .remedy("Mend that line; nothing was written.")
+    }
+
+    /// A key that means nothing: mistyped, most likely. One that was there before may stay.
+    fn keys(&self) -> Result<()> {
+        let before: BTreeSet<String> = store::unknown_in(self.old_text).into_iter().collect();
+        let Some(odd) = store::unknown_in(self.text)
+            .into_iter()
+            .find(|key| !before.contains(key))
+        else {
+            return Ok(());
+        };
+        let last = odd.rsplit('.').next().unwrap_or(&odd);
+        let near = nearest(last, KEYS.iter().copied());
+        let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        Err(self.at(&odd, &format!("there is no key \"{}\"{hint}", shown(last))))
+    }
+
+    /// What makes it this VM, and the text one that this corral can write.
+    fn identity(&self, vm: &Definition) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if vm.format != self.old.map_or(FORMAT, |old| old.format) {
+            let what = "the format cannot be changed by hand".to_owned();
+            faults.push(("format".to_owned(), what));
+        }
+        if vm.name != self.name {
+            let id = self.ctx.id(self.name);
+            let what = format!(
+                "the name cannot be changed here: corral rename {id} --to {}",
+                shown(&vm.name)
+            );
+            faults.push(("name".to_owned(), what));
+        }
+        match self.old {
+            Some(old) if old.uuid != vm.uuid => {
+                let what = format!("the uuid is its identity and stays {}", old.uuid);
+                faults.push(("uuid".to_owned(), what));
+            }
+            // One that could not be read may need another: two had the same.
+            None if self.taken(&vm.uuid) => {
+                let what = "another VM has this uuid".to_owned();
+                faults.push(("uuid".to_owned(), what));
+            }
+            _ => {}
+        }
+        faults
+    }
+
+    fn taken(&self, uuid: &uuid::Uuid) -> bool {
+        let all = self.ctx.store.folders().unwrap_or_default();
+        all.iter().filter(|name| *name != self.name).any(|name| {
+            self.ctx
+                .store
+                .alone(name)
+                .is_ok_and(|other| other.uuid == *uuid)
+        })
+    }
+
+    /// A size that is written here makes no disk larger.
+    fn sizes(&self, vm: &Definition) -> Vec<Fault> {
+        let Some(old) = self.old else {
+            return Vec::new();
+        };
+        let id = self.ctx.id(self.name);
+        let all = vm.disks.iter().enumerate();
+        all.filter_map(|(n, disk)| {
+            let before = old.disks.iter().find(|before| before.path == disk.path)?;
+            (before.size != disk.size).then(|| {
+                (
+                    format!("disks.{n}.size"),
+                    format!(
+                        "the disk is {} large whatever stands here: corral disk grow {id}",
+                        before.size
+                    ),
+                )
+            })
+        })
+        .collect()
+    }
+
+    /// What the board cannot take, as the start would say it.
+    fn board(&self, vm: &Definition) -> Result<()> {
+        let paths = self.ctx.paths(&vm.uuid)?;
+        argv::build(vm, &paths, &Accel::tcg("a check"))
+            .map(drop)
+            .map_err(|error| {
+                let named = |name: &str| error.message.starts_with(&format!("{}:", shown(name)));
+                let disk = vm.disks.iter().position(|disk| named(&disk.name));
+                let nic = vm.nics.iter().position(|nic| named(&nic.name));
+                let drive = vm.cdroms.iter().position(|drive| named(&drive.name));
+                let key = match (disk, nic, drive) {
+                    (Some(n), _, _) => format!("disks.{n}"),
+                    (_, Some(n), _) => format!("nics.{n}"),
+                    (_, _, Some(n)) => format!("cdroms.{n}"),
+                    _ => "machine".to_owned(),
+                };
+                self.at(&key, &error.message)
+            })
+    }
+
+    /// Machine type and CPU model, where they are new: QEMU knows which there are.
+    async fn offered(&self, vm: &Definition) -> Result<()> {
+        let machine = self.old.is_none_or(|old| old.machine != vm.machine);
+        let model = self.old.is_none_or(|old| old.cpu_model != vm.cpu_model);
+        if !machine && !model {
+            return Ok(());
+        }
+        let offer = Offer::ask(self.ctx).await?;
+        if machine {
+            let wanted = offer.machine(&vm.machine);
+            let found = wanted.map_err(|error| self.at("machine", &error.message))?;
+            if found != vm.machine {
+                let what = format!("write the versioned machine type: {found}");
+                return Err(self.at("machine", &what));
+            }
+        }
+        if model {
+            let known = offer.cpu_model(&vm.cpu_model);
+            known.map_err(|error| self.at("cpu_model", &error.message))?;
+        }
+        Ok(())
+    }
+
+    fn notes(&self, vm: &Definition, dir: &Path) -> Vec<String> {
+        let mut notes = Vec::new();
+        let before: BTreeSet<&Path> = self.old.into_iter().flat_map(store::files).collect();
+        for file in store::files(vm).filter(|file| !before.contains(file)) {
+            let name = shown(&file.to_string_lossy()).into_owned();
+            if !file.exists() {
+                notes.push(format!("{name} is not there: it cannot start so"));
+            } else if !file.starts_with(dir) {
+                notes.push(format!(
+                    "{name} is outside of its folder: a delete leaves it"
+                ));
+            }
+        }
+        for file in before
+            .iter()
+            .filter(|file| !store::files(vm).any(|now| now == **file))
+        {
+            let name = shown(&file.to_string_lossy()).into_owned();
+            notes.push(format!(
+                "{name} is no longer part of it, and stays where it is"
+            ));
+        }
+        if self
+            .old
+            .is_some_and(|old| Store::start_hash(old) == Store::start_hash(vm))
+        {
+            notes.push("its hardware stays as it is".to_owned());
+        }
+        notes
+    }
+}
+
+/// Every key that there is, for what was mistyped.
+const KEYS: &[&str] = &[
+    "format",
+    "uuid",
+    "name",
+    "cpus",
+    "max_cpus",
+    "memory",
+    "max_memory",
+    "machine",
+    "cpu_model",
+    "firmware",
+    "tpm",
+    "os",
+    "tags",
+    "note",
+    "autostart",
+    "template",
+    "created_at",
+    "disks",
+    "cdroms",
+    "nics",
+    "kind",
+    "code",
+    "code_format",
+    "vars",
+    "secure_boot",
+    "path",
+    "bus",
+    "size",
+    "backing",
+    "owned",
+    "serial",
+    "readonly",
+    "mac",
+    "model",
+    "network",
+    "forwards",
+    "host",
+    "port",
+    "guest",
+    "picked",
+    "slot",
+];
+
+/// Values that no VM can have.
+fn values(vm: &Definition) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut fault = |key: String, what: String| faults.push((key, what));
+    if !(1..=255).contains(&vm.cpus) {
+        fault(
+            "cpus".into(),
+            format!("{} CPUs are not possible: 1 to 255", vm.cpus),
+        );
+    }
+    if vm.memory < Bytes::mib(16) || vm.memory > Bytes(1 << 43) {
+        let what = format!("{} of memory is not possible: 16M to 8T", vm.memory);
+        fault("memory".into(), what);
+    }
+    if vm.firmware.kind == FirmwareKind::Uefi
+        && (vm.firmware.code.is_none() || vm.firmware.vars.is_none())
+    {
+        let what = "UEFI needs the images \"code\" and \"vars\"".to_owned();
+        fault("firmware".into(), what);
+    }
+    for (n, tag) in vm.tags.iter().enumerate() {
+        if let Err(error) = check_tag(tag) {
+            fault(format!("tags.{n}"), error.message);
+        }
+    }
+    let mut names = BTreeSet::new();
+    let disks = vm
+        .disks
+        .iter()
+        .enumerate()
+        .map(|(n, d)| (format!("disks.{n}"), &d.name));
+    let drives = vm
+        .cdroms
+        .iter()
+        .enumerate()
+        .map(|(n, d)| (format!("cdroms.{n}"), &d.name));
+    let nics = vm
+        .nics
+        .iter()
+        .enumerate()
+        .map(|(n, d)| (format!("nics.{n}"), &d.name));
+    for (key, name) in disks.chain(drives).chain(nics) {
+        let plain = name.starts_with(|c: char| c.is_ascii_alphabetic())
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        if !plain {
+            let what = format!("\"{}\" cannot be the name of a device", shown(name));
+            fault(format!("{key}.name"), what);
+        } else if !names.insert(name) {
+            fault(
+                format!("{key}.name"),
+                format!("the name \"{name}\" is there twice"),
+            );
+        }
+    }
+    let mut ports = BTreeSet::new();
+    for (n, nic) in vm.nics.iter().enumerate() {
+        if !is_mac(&nic.mac) {
+            let what = format!("\"{}\" is no MAC address of a machine", shown(&nic.mac));
+            fault(format!("nics.{n}.mac"), what);
+        }
+        for (m, forward) in nic.forwards.iter().enumerate() {
+            let key = format!("nics.{n}.forwards.{m}");
+            if forward.host.parse::<IpAddr>().is_err() {
+                let what = format!("\"{}\" is no address to listen on", shown(&forward.host));
+                fault(format!("{key}.host"), what);
+            }
+            if forward.guest == 0 {
+                fault(format!("{key}.guest"), "0 is no port of a guest".into());
+            }
+            if forward.port != 0 && !ports.insert(forward.port) {
+                let what = format!("port {} is published twice", forward.port);
+                fault(format!("{key}.port"), what);
+            }
+        }
+    }
+    faults
+}
+
+/// Six bytes, and not a group's address.
+fn is_mac(text: &str) -> bool {
+    let bytes: Vec<Option<u8>> = text
+        .split(':')
+        .map(|part| {
+            (part.len() == 2)
+                .then(|| u8::from_str_radix(part, 16).ok())
+                .flatten()
+        })
+        .collect();
+    bytes.len() == 6
+        && bytes.iter().all(Option::is_some)
+        && bytes[0].is_some_and(|first| first & 1 == 0)
+}
