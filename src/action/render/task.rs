@@ -46,7 +46,9 @@ pub(crate) fn results(task: &Task, colour: bool, failures: bool) -> String {
                         .message
                         .as_deref()
                         .map_or(String::new(), |m| shown(m).into_owned());
-                    if let Some(id) = outcome.id.as_ref().filter(|id| **id != target.id) {
+                    let other = outcome.id.as_ref().filter(|id| **id != target.id);
+                    // Most say it in their own words.
+                    if let Some(id) = other.filter(|id| !text.contains(&id.to_string())) {
                         text.push_str(&format!(" (is now {id})"));
                     }
                     if let Some(consistency) = outcome.consistency {
