@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -22,6 +23,9 @@ use crate::model::{
 
 /// Longest text that is taken back; a device that never ends is none.
 const LONGEST: u64 = 1 << 20;
+
+/// Nobody goes on with a text after this long.
+const OLD: Duration = Duration::from_secs(30 * 86400);
 
 /// A text that is open in an editor.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,9 +101,20 @@ fn keep(engine: &Engine, name: &str, format: NativeFormat, text: &str) -> Result
     name.truncate(100);
     let stamp = Timestamp::now().as_millisecond();
     let dir = engine.env().dirs.state.join("edits");
+    forget(&dir);
     let file = dir.join(format!("{name}-{stamp}.{extension}"));
     write_atomically(&file, text.as_bytes())?;
     Ok(file)
+}
+
+/// Texts that nobody came back for.
+fn forget(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let age = entry.metadata().and_then(|meta| meta.modified());
+        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > OLD)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Writes an instance's definition into a file, to be edited.

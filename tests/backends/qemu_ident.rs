@@ -705,7 +705,11 @@ fn a_definition_is_edited_byte_for_byte_and_mistakes_have_a_place() {
             "name = \"shop\"",
             "corral rename local/web --to shop",
         ),
-        ("format = 1", "format = 2", "new.toml:1:1: the format cannot be changed"),
+        (
+            "format = 1",
+            "format = 2",
+            "new.toml:1:1: the format cannot be changed",
+        ),
         ("bus = \"virtio\"", "bus = \"mfm\"", "mfm"),
         ("guest = 22", "guest = 0", "no port of a guest"),
         ("mac = \"52", "mac = \"53", "no MAC"),

@@ -97,8 +97,8 @@ pub(super) fn edited(
         app.say("nothing was changed");
         return Vec::new();
     }
+    // The command in the question names the file, so that what was typed is found again.
     planning.action = opened.action.clone();
-    planning.note = Some(opened.kept());
     plan(app, planning)
 }
 
