@@ -24,6 +24,7 @@ pub async fn all(bench: &Bench, id: &InstanceId) {
     let to = |text: &str| EditRequest {
         text: text.to_owned(),
         base: now.token.clone(),
+        label: "a text".to_owned(),
     };
     let same = family
         .prepare(&bench.cx(), &row, to(&now.text))
