@@ -171,6 +171,11 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("template local/win11 --on", &[], Ends::Change),
+    case("clone local/win11 --name extra", &[], Ends::Change),
+    case("rename local/win11 --to extra", &[], Ends::Change),
+    // Without a file the editor comes first.
+    case("edit local/win11 --file none.toml", &[], Ends::Refused),
+    case("unlock local/win11", &[], Ends::Nothing),
     case(
         "autostart local/win11 --on",
         &[On("local/win11"), Press("e a Space Shift-Tab Enter")],
