@@ -93,10 +93,15 @@ async fn a_running_guest_is_written_out_as_it_was_at_one_moment() {
     let at = lab.login("web", 0).await;
     let write =
         "echo before > /data/x; sync; (while sleep 0.2; do date >> /data/y; sync; done) & true";
-    lab.shell("web", write, at).await;
+    let (_, at) = lab.shell("web", write, at).await;
+    fine(&lab, "wait web --for agent");
     let to = root.join("live");
     let said = fine(&lab, &line("export web --to", &to));
-    assert!(said.contains("[crash]"), "{said}");
+    assert!(said.contains("[filesystem]"), "{said}");
+    let thawed = lab
+        .shell("web", "echo on > /data/z; sync; cat /data/z", at)
+        .await;
+    assert!(thawed.0.contains("on"));
     tool(&to, "sha256sum", &["--strict", "-c", "SHA256SUMS"]);
     tool(&to, "qemu-img", &["check", "-q", "disk0.qcow2"]);
     // Nothing of it is left in QEMU or beside the disks.
@@ -495,7 +500,7 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     lab.power("web", PowerRequest::Start).await.unwrap();
     let place = root.join("live.qcow2");
     let words = ["export", "web", "--to", place.to_str().unwrap()];
-    held.kill(&lab, &words, "before", "-O qcow2 json:");
+    held.kill(&lab, &words, "before", "-m 16 json:");
     fine(&lab, "doctor --fix -y");
     let monitor = corral::backend::qemu::process::connect(&lab.ctx, &vm)
         .await
@@ -521,7 +526,7 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
         );
     }
     drop(monitor);
-    held.kill(&lab, &words, "before", "-O qcow2 json:");
+    held.kill(&lab, &words, "before", "-m 16 json:");
     fine(&lab, &line("export web --to", &place));
     assert!(is_same(&place, disk));
     lab.power_off("web").await;

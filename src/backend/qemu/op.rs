@@ -44,7 +44,7 @@ pub enum Change {
         /// What is half-written.
         partial: PathBuf,
         /// From the running QEMU, which keeps what the disks were.
-        live: bool,
+        live: Option<super::transfer::live::Held>,
     },
     /// A VM gets another name: its folder moves.
     Rename {

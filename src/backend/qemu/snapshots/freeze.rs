@@ -24,7 +24,7 @@ const THAW: Duration = Duration::from_secs(20);
 /// File systems that are frozen. Must be given to [`Frozen::thaw`].
 #[must_use]
 #[derive(Debug)]
-pub(super) struct Frozen {
+pub struct Frozen {
     _lock: locks::Lock,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Frozen {
 ///
 /// # Errors
 /// Why not.
-pub(super) async fn outlook(ctx: &Ctx, vm: &Definition) -> Result<()> {
+pub async fn outlook(ctx: &Ctx, vm: &Definition) -> Result<()> {
     let _lock = locks::agent(ctx, &vm.uuid).await?;
     let mut agent = Agent::connect(&ctx.paths(&vm.uuid)?.agent, ANSWER).await?;
     let about = agent.execute("guest-info", &json!({}), ANSWER).await?;
@@ -56,7 +56,7 @@ pub(super) async fn outlook(ctx: &Ctx, vm: &Definition) -> Result<()> {
 
 /// What came of a freeze.
 #[derive(Debug)]
-pub(super) enum Tried {
+pub enum Tried {
     /// They are frozen.
     Frozen(Frozen),
     /// They are not, and why.
@@ -67,7 +67,7 @@ pub(super) enum Tried {
 ///
 /// # Errors
 /// When it failed, and it is not known that they are thawed.
-pub(super) async fn freeze(ctx: &Ctx, vm: &Definition) -> Result<Tried> {
+pub async fn freeze(ctx: &Ctx, vm: &Definition) -> Result<Tried> {
     let lock = match locks::agent(ctx, &vm.uuid).await {
         Ok(lock) => lock,
         Err(error) => return Ok(Tried::Thawed(error)),
@@ -96,7 +96,7 @@ impl Frozen {
     ///
     /// # Errors
     /// When it is not known that they are thawed.
-    pub(super) async fn thaw(self, ctx: &Ctx, vm: &Definition) -> Result<bool> {
+    pub async fn thaw(self, ctx: &Ctx, vm: &Definition) -> Result<bool> {
         release(ctx, vm).await
     }
 }

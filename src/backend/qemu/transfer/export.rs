@@ -11,6 +11,7 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::image::{self, quoted};
 use super::super::op::{self, Change, Journal, Phase};
+use super::super::snapshots::freeze;
 use super::super::snapshots::record::Records;
 use super::super::store::Store;
 use super::super::{events, locks, process, store};
@@ -23,7 +24,7 @@ use crate::backend::contract::{Changes, ExportRequest, Prepared, ReadCx, TaskCx}
 use crate::link::files::{fault, make_dir};
 use crate::model::{
     Bytes, Consistency, DiskRole, Error, EventLevel, Instance, InstanceId, Outcome, Portable,
-    Refusal, Result, Step, shown,
+    Refusal, Result, State, Step, shown,
 };
 
 /// The export family.
@@ -47,6 +48,8 @@ pub struct Exporting {
     pub pieces: Vec<Piece>,
     /// What its disks hold of a guest that ran.
     pub consistency: Consistency,
+    /// Why they hold no more than after a power cut.
+    pub less: Option<String>,
     /// What is read, for an export that goes on.
     pub source: String,
 }
@@ -60,8 +63,10 @@ impl Exporting {
         }
     }
 
-    fn is_live(&self) -> bool {
-        matches!(self.access, Access::Live(_))
+    fn live(&self) -> Option<live::Held> {
+        matches!(self.access, Access::Live(_)).then_some(live::Held {
+            frozen: self.consistency == Consistency::Filesystem,
+        })
     }
 
     fn total(&self) -> u64 {
@@ -118,7 +123,7 @@ pub async fn plan(
     snapshot: Option<&str>,
     lost: Option<String>,
 ) -> Result<Prepared> {
-    let (id, token) = (&seen.id, seen.token());
+    let token = seen.token();
     if let Some(refused) = seen.unclear(&token) {
         return Ok(refused);
     }
@@ -143,11 +148,7 @@ pub async fn plan(
             let mut prepared = Prepared::new(token, steps);
             prepared.losses.extend(lost);
             prepared.notes = notes;
-            if exporting.consistency == Consistency::Crash {
-                prepared.notes.push(format!(
-                    "{id} runs: its disks are taken at one moment, as after a power cut"
-                ));
-            }
+            prepared.notes.extend(moment(&exporting));
             Ok(prepared.with(exporting))
         }
         Err(error) => {
@@ -155,6 +156,25 @@ pub async fn plan(
             prepared.refusals.push(Refusal::from(&error));
             Ok(prepared)
         }
+    }
+}
+
+/// What a running guest's disks will hold, in words.
+fn moment(exporting: &Exporting) -> Option<String> {
+    let id = &exporting.id;
+    let why = exporting.less.as_ref().map(|why| format!(": {why}"));
+    match (exporting.live(), exporting.consistency) {
+        (Some(_), Consistency::Filesystem) => Some(format!(
+            "{id} runs on: its disks are taken at one moment, its file systems frozen"
+        )),
+        (Some(_), _) => Some(format!(
+            "{id} runs on: its disks are taken at one moment, as after a power cut{}",
+            why.unwrap_or_default()
+        )),
+        (None, Consistency::Crash) if exporting.access == Access::Files => {
+            Some(format!("{id} is hibernated: its RAM is not in it"))
+        }
+        _ => None,
     }
 }
 
@@ -186,7 +206,7 @@ async fn look(
         ))
         .remedy("Name a folder, or a file that ends in .ova"));
     }
-    let (access, consistency) = access(ctx, seen, &pieces, snapshot).await?;
+    let (access, consistency, less) = access(ctx, seen, &pieces, snapshot).await?;
     let mut needs = 0u64;
     for piece in &pieces {
         needs = needs.saturating_add(access.measure(&ctx.env, piece).await?.0);
@@ -216,11 +236,12 @@ async fn look(
         access,
         pieces,
         consistency,
+        less,
         source,
     };
     let mut steps = Vec::new();
-    if exporting.is_live() {
-        let wanted = live::steps(&exporting.pieces);
+    if let Some(held) = exporting.live() {
+        let wanted = live::steps(&exporting.pieces, held.frozen);
         steps.extend(
             wanted
                 .into_iter()
@@ -236,7 +257,7 @@ async fn look(
             cmd.shown(),
         ));
     }
-    if exporting.is_live() {
+    if exporting.live().is_some() {
         steps.push(Step::new("Let the disks go", live::UNDO));
     }
     steps.extend(pack::step(form, to));
@@ -257,13 +278,24 @@ async fn access(
     seen: &Seen,
     pieces: &[Piece],
     snapshot: Option<&str>,
-) -> Result<(Access, Consistency)> {
+) -> Result<(Access, Consistency, Option<String>)> {
     let Some(tag) = snapshot else {
         if !seen.live.is_active() {
-            return Ok((Access::Files, Consistency::Offline));
+            let how = if seen.live.state == State::Hibernated {
+                Consistency::Crash
+            } else {
+                Consistency::Offline
+            };
+            return Ok((Access::Files, how, None));
         }
-        let socket = live::socket(ctx, &seen.vm)?;
-        return Ok((Access::Live(socket), Consistency::Crash));
+        let access = Access::Live(live::socket(ctx, &seen.vm)?);
+        if seen.live.state != State::Running || seen.live.agent != Some(true) {
+            return Ok((access, Consistency::Crash, None));
+        }
+        return Ok(match freeze::outlook(ctx, &seen.vm).await {
+            Ok(()) => (access, Consistency::Filesystem, None),
+            Err(error) => (access, Consistency::Crash, Some(error.message)),
+        });
     };
     let mut memory = false;
     for piece in pieces.iter().filter(|piece| !piece.readonly) {
@@ -288,7 +320,7 @@ async fn access(
         Some(noted) => noted,
         None => Consistency::Crash,
     };
-    Ok((Access::Snapshot(tag.to_owned()), consistency))
+    Ok((Access::Snapshot(tag.to_owned()), consistency, None))
 }
 
 /// Left by an export of this VM: by its note in a folder, by the VM's record for a file.
@@ -324,15 +356,15 @@ pub async fn run(
     target::fault_of(&exporting.to, exporting.form, exporting.overwrite)?;
     let change = Change::Export {
         partial: partial.clone(),
-        live: exporting.is_live(),
+        live: exporting.live(),
     };
     let mut journal = Journal::begin(&dir, change)?;
     journal.phase(Phase::Working)?;
-    let written = write(ctx, cx, exporting, &vm, &partial, lock).await;
-    let ended = if exporting.is_live() {
-        live::end(ctx, &vm).await
-    } else {
-        Ok(())
+    let mut held = exporting.live();
+    let written = write(ctx, cx, exporting, &vm, &partial, lock, &mut held).await;
+    let ended = match held {
+        Some(held) => live::end(ctx, &vm, held.frozen).await,
+        None => Ok(()),
     };
     let result = match written {
         Ok(portable) => ended.and_then(|()| {
@@ -357,7 +389,7 @@ pub async fn run(
         }
         Err(error) => {
             // What cannot be taken back now is doctor's.
-            leave::undo(ctx, &vm.name, &partial, exporting.is_live(), false).await?;
+            leave::undo(ctx, &vm.name, &partial, held, false).await?;
             journal.finish()?;
             Err(unwritten(error))
         }
@@ -385,7 +417,7 @@ async fn resume(ctx: &Ctx, vm: &Definition, exporting: &Exporting, partial: &Pat
         op::remove(&file)?;
     }
     match target::progress(partial) {
-        Some(progress) if progress.source != exporting.source || exporting.is_live() => {
+        Some(progress) if progress.source != exporting.source || exporting.live().is_some() => {
             target::remove(partial)
         }
         _ => Ok(()),
@@ -399,13 +431,20 @@ async fn write(
     vm: &Definition,
     partial: &Path,
     lock: locks::Lock,
+    held: &mut Option<live::Held>,
 ) -> Result<Portable> {
     let mut portable = pieces::portable(ctx, vm, exporting.consistency, exporting.snapshot());
     let mut lock = Some(lock);
-    if exporting.is_live() {
+    if let Some(held) = held {
         cx.step("Keep the disks as they are");
-        live::begin(ctx, vm, &exporting.pieces).await?;
+        let less = live::begin(ctx, vm, &exporting.pieces, held.frozen).await?;
+        // They are thawed again.
+        held.frozen = false;
         portable.taken_at = jiff::Timestamp::now();
+        if let Some(why) = less {
+            cx.log(format!("as after a power cut: {why}"));
+            portable.consistency = Consistency::Crash;
+        }
     }
     if exporting.access != Access::Files {
         // Nothing that it keeps away would change what is read, and a guest must be stoppable.
@@ -416,7 +455,7 @@ async fn write(
     } else {
         pack::write(ctx, cx, exporting, partial, &portable).await?;
     }
-    if exporting.is_live() {
+    if exporting.live().is_some() {
         live::holds(ctx, vm, &exporting.pieces).await?;
     }
     drop(lock);

@@ -3,14 +3,23 @@
 use std::path::Path;
 
 use super::super::ctx::Ctx;
+use super::live::Held;
 use super::{live, target};
 use crate::model::Result;
 
 /// Ends what QEMU still does for it, and removes what is half-written; with `keep` a folder stays,
 /// for the next run to go on with.
-pub async fn undo(ctx: &Ctx, name: &str, partial: &Path, is_live: bool, keep: bool) -> Result<()> {
-    if is_live && let Ok(vm) = ctx.store.load(name) {
-        live::end(ctx, &vm).await?;
+pub async fn undo(
+    ctx: &Ctx,
+    name: &str,
+    partial: &Path,
+    live: Option<Held>,
+    keep: bool,
+) -> Result<()> {
+    if let Some(held) = live
+        && let Ok(vm) = ctx.store.load(name)
+    {
+        live::end(ctx, &vm, held.frozen).await?;
     }
     for extra in target::beside(partial) {
         target::remove(&extra)?;

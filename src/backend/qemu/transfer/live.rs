@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
+use super::super::snapshots::freeze::{self, Tried};
 use super::super::{image, process};
 use super::pieces::Piece;
 use crate::link::child::run;
@@ -20,8 +22,17 @@ const MARK: &str = "fleece-";
 const SCRATCH: &str = ".fleece-";
 /// Commands of the monitor; to begin, QEMU waits for what is in flight.
 const ANSWER: Duration = Duration::from_secs(60);
+/// A guest whose file systems are frozen waits.
+const WHILE_FROZEN: Duration = Duration::from_secs(20);
 /// Until a job that was cancelled is gone.
 const END: Duration = Duration::from_secs(30);
+
+/// What a running VM may hold for an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Its file systems may be frozen.
+    pub frozen: bool,
+}
 
 /// Where it is served.
 pub fn socket(ctx: &Ctx, vm: &Definition) -> Result<PathBuf> {
@@ -40,11 +51,18 @@ fn scratch(dir: &Path, n: usize) -> PathBuf {
 }
 
 /// What it takes, for a plan.
-pub fn steps(pieces: &[Piece]) -> Vec<(String, String)> {
+pub fn steps(pieces: &[Piece], quiet: bool) -> Vec<(String, String)> {
     let names: Vec<String> = written(pieces)
         .map(|(_, piece)| shown(&piece.name).into_owned())
         .collect();
-    vec![
+    let mut steps = Vec::new();
+    if quiet {
+        steps.push((
+            "Freeze its file systems for that moment".to_owned(),
+            "agent guest-fsfreeze-freeze, then guest-fsfreeze-thaw".to_owned(),
+        ));
+    }
+    steps.extend([
         (
             "Keep the disks as they are at one moment, while the guest goes on".to_owned(),
             format!(
@@ -56,15 +74,21 @@ pub fn steps(pieces: &[Piece]) -> Vec<(String, String)> {
             "Serve them to qemu-img".to_owned(),
             "QMP nbd-server-start (unix socket), block-export-add".to_owned(),
         ),
-    ]
+    ]);
+    steps
 }
 
 /// How it is undone, for a plan.
 pub const UNDO: &str = "QMP block-export-del, nbd-server-stop, block-job-cancel, blockdev-del";
 
-/// Begins: all disks at the same moment. The caller has written down that it does, and calls
-/// [`end`] whatever happens.
-pub async fn begin(ctx: &Ctx, vm: &Definition, pieces: &[Piece]) -> Result<()> {
+/// Begins: all disks at the same moment, with `quiet` while the file systems are frozen. The caller
+/// has written down that it does, and calls [`end`] whatever happens. `Some(why)`: they were not frozen.
+pub async fn begin(
+    ctx: &Ctx,
+    vm: &Definition,
+    pieces: &[Piece],
+    quiet: bool,
+) -> Result<Option<String>> {
     let dir = ctx.store.dir(&vm.name)?;
     let socket = socket(ctx, vm)?;
     let tool = image::tool(&ctx.env)?;
@@ -88,8 +112,26 @@ pub async fn begin(ctx: &Ctx, vm: &Definition, pieces: &[Piece]) -> Result<()> {
             "device": piece.name, "target": format!("{MARK}{n}"), "sync": "none"}}),
         );
     }
-    qmp.execute("transaction", json!({"actions": actions}), ANSWER)
-        .await?;
+    let all = json!({"actions": actions});
+    let mut less = None;
+    if quiet {
+        match freeze::freeze(ctx, vm).await? {
+            Tried::Frozen(held) => {
+                let done = qmp.execute("transaction", all, WHILE_FROZEN).await;
+                // Whatever came of it, the guest goes on first.
+                if !held.thaw(ctx, vm).await? {
+                    less = Some("the guest agent thawed its file systems too early".to_owned());
+                }
+                done?;
+            }
+            Tried::Thawed(error) => {
+                less = Some(error.message);
+                qmp.execute("transaction", all, ANSWER).await?;
+            }
+        }
+    } else {
+        qmp.execute("transaction", all, ANSWER).await?;
+    }
     let address = json!({"addr": {"type": "unix", "data": {"path": socket.to_string_lossy()}}});
     qmp.execute("nbd-server-start", address, ANSWER).await?;
     for (n, piece) in written(pieces) {
@@ -97,7 +139,7 @@ pub async fn begin(ctx: &Ctx, vm: &Definition, pieces: &[Piece]) -> Result<()> {
             "node-name": format!("{MARK}{n}"), "name": piece.name});
         qmp.execute("block-export-add", export, ANSWER).await?;
     }
-    Ok(())
+    Ok(less)
 }
 
 async fn monitor(ctx: &Ctx, vm: &Definition) -> Result<Qmp> {
@@ -134,7 +176,10 @@ pub async fn holds(ctx: &Ctx, vm: &Definition, pieces: &[Piece]) -> Result<()> {
 }
 
 /// Ends it, also what a corral that was killed had begun. Nothing is left.
-pub async fn end(ctx: &Ctx, vm: &Definition) -> Result<()> {
+pub async fn end(ctx: &Ctx, vm: &Definition, frozen: bool) -> Result<()> {
+    if frozen && process::connect(ctx, vm).await?.is_some() {
+        freeze::thaw(ctx, vm).await?;
+    }
     if let Some(mut qmp) = process::connect(ctx, vm).await? {
         stop(&mut qmp).await?;
     }

@@ -6,7 +6,7 @@ pub mod export;
 mod form;
 pub mod import;
 mod leave;
-mod live;
+pub mod live;
 mod pack;
 mod pieces;
 pub mod restore;

@@ -22,7 +22,9 @@ use crate::backend::contract::{Prepared, TaskCx};
 use crate::backend::portable::folder;
 use crate::link::child::Cmd;
 use crate::link::files::fault;
-use crate::model::{Bytes, Error, EventLevel, InstanceId, Outcome, Portable, Result, Step, shown};
+use crate::model::{
+    Bytes, Error, EventLevel, InstanceId, Outcome, Portable, Result, State, Step, shown,
+};
 
 /// What `prepare` decided.
 pub struct Restoring {
@@ -76,6 +78,12 @@ pub async fn plan(ctx: &Ctx, seen: &Seen, kept: Kept, start: bool) -> Result<Pre
         return refused(
             format!("{id} runs"),
             format!("Stop it first: corral stop {id}"),
+        );
+    }
+    if seen.live.state == State::Hibernated {
+        return refused(
+            format!("{id} is hibernated: its RAM belongs to the disks it has now"),
+            format!("Let it go on and shut it down: corral start {id}, corral stop {id}"),
         );
     }
     if let Some(why) = vm.readonly_reason() {
