@@ -180,7 +180,10 @@ pub fn actions(app: &App) -> Vec<ActionRow> {
         .iter()
         .filter(|r| r.is_change() && r.noun == GroupNoun::Instances)
     {
-        let by_form = row.name == "snapshot restore" || row.name == "snapshot delete";
+        // Its form has the flags, too.
+        let by_form = row.name == "snapshot restore"
+            || row.name == "snapshot delete"
+            || row.fields.iter().any(|f| f.required);
         let line = if row.asks_first() {
             format!("ui form {} {{ids}}", row.name)
         } else {

@@ -86,6 +86,19 @@ impl Images for Demo {
     }
 }
 
+/// A checksum as it is kept; `None` for what is none.
+fn checked(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let (sort, digits) = text.split_once(':').unwrap_or(("", &text));
+    let meant = match digits.len() {
+        64 => "sha256",
+        128 => "sha512",
+        _ => return None,
+    };
+    let right = digits.chars().all(|c| c.is_ascii_hexdigit()) && (sort.is_empty() || sort == meant);
+    right.then(|| format!("{meant}:{digits}"))
+}
+
 /// What a plan of this family hands to its run.
 enum Job {
     Pull(Box<Image>),
@@ -190,17 +203,15 @@ impl Demo {
         if let Some(name) = name {
             image.name = name;
         }
-        if let Some(sum) = checksum {
-            let right = matches!(sum.len(), 64 | 128) && sum.chars().all(|c| c.is_ascii_hexdigit());
-            if !right {
+        if let Some(sum) = checksum.filter(|sum| !sum.starts_with("https://")) {
+            let Some(sum) = checked(&sum) else {
                 return Prepared::refused(
                     token,
-                    "a checksum is 64 (SHA-256) or 128 (SHA-512) hex digits",
+                    "a checksum is sha256: or sha512: and its hex digits",
                     Some("Copy it from where the image is published.".into()),
                 );
-            }
-            let sort = if sum.len() == 64 { "sha256" } else { "sha512" };
-            image.checksum = Some(format!("{sort}:{}", sum.to_lowercase()));
+            };
+            image.checksum = Some(sum);
         }
         if let Some(here) = images.iter().find(|i| i.name == image.name) {
             if here.checksum == image.checksum {
