@@ -126,6 +126,8 @@ impl Client {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls::with_system_roots()?)
             .connect_timeout(connect)
+            // A server may close a connection just as it is used again; two requests are not worth that.
+            .pool_max_idle_per_host(0)
             .redirect(Policy::custom(follow))
             .user_agent(concat!("corral/", env!("CARGO_PKG_VERSION")))
             .build()
