@@ -80,7 +80,7 @@ async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
             let started = std::time::Instant::now();
             let mut live = live::look(ctx, &vm, limit).await;
             let left = limit.saturating_sub(started.elapsed());
-            tell_lost(&mut live, &vm, left).await;
+            tell_lost(ctx, &mut live, &vm, left).await;
             let mut row = instance(ctx, &vm, &live, host);
             row.locked = unlock::locked(ctx, &vm.name);
             row
@@ -94,10 +94,28 @@ async fn row(ctx: &Ctx, entry: Entry, limit: Duration, host: &str) -> Instance {
     }
 }
 
+/// Its files are all there, beside its definition, which was read a moment ago: there is no other file system to wait
+/// for.
+fn all_near(ctx: &Ctx, vm: &Definition) -> bool {
+    let Ok(dir) = ctx.store.dir(&vm.name) else {
+        return false;
+    };
+    store::files(vm)
+        .chain(vm.firmware.code.as_deref())
+        .all(|file| {
+            let own = file.parent() == Some(&dir) || file.starts_with("/usr/share");
+            // A link leads anywhere.
+            own && std::fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file())
+        })
+}
+
 /// Says of one that is off why it could not be started. A file system that does not answer holds
 /// up this row alone.
-async fn tell_lost(live: &mut Live, vm: &Definition, limit: Duration) {
+async fn tell_lost(ctx: &Ctx, live: &mut Live, vm: &Definition, limit: Duration) {
     if live.state != State::Stopped || live.is_active() {
+        return;
+    }
+    if all_near(ctx, vm) {
         return;
     }
     let vm = vm.clone();
@@ -207,7 +225,7 @@ pub async fn detail(ctx: &Ctx, cx: &ReadCx, id: &InstanceId) -> Result<(Definiti
     let vm = load(ctx, id)?;
     let limit = EACH.min(cx.left().mul_f64(0.8));
     let mut live = live::look(ctx, &vm, limit).await;
-    tell_lost(&mut live, &vm, limit).await;
+    tell_lost(ctx, &mut live, &vm, limit).await;
     let paths = ctx.paths(&vm.uuid)?;
     let mut problems = Vec::new();
     let disks = disks(&vm, &mut problems);

@@ -2,18 +2,41 @@
 
 use std::time::Duration;
 
+use super::accel;
 use super::ctx::Ctx;
 use crate::link::child::{Cmd, run_ok};
+use crate::link::files;
 use crate::model::{Error, Result, nearest, shown};
 
 /// It only prints.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// QEMU's version, as it was told last by this very file: every list names it, and to start QEMU costs more than to
+/// read hundreds of definitions.
+///
+/// # Errors
+/// As [`ask_version`].
+pub async fn version(ctx: &Ctx) -> Result<String> {
+    let build = accel::fingerprint(&ctx.qemu()?);
+    let file = ctx.state_dir().join("version.json");
+    let known = std::fs::read(&file).ok();
+    let known = known.and_then(|bytes| serde_json::from_slice::<(String, String)>(&bytes).ok());
+    if let Some((_, version)) = known.filter(|(of, _)| *of == build) {
+        return Ok(version);
+    }
+    let version = ask_version(ctx).await?;
+    // Without it QEMU is asked again: no failure.
+    let _ = files::write_unsynced(&file, |out| {
+        Ok(serde_json::to_writer(out, &(build, &version))?)
+    });
+    Ok(version)
+}
+
 /// QEMU's version: `7.2.22`.
 ///
 /// # Errors
 /// Without QEMU.
-pub async fn version(ctx: &Ctx) -> Result<String> {
+pub async fn ask_version(ctx: &Ctx) -> Result<String> {
     let output = run_ok(&Cmd::new(ctx.qemu()?).arg("--version"), LIMIT).await?;
     let text = output.text();
     let version = text

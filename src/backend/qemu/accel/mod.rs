@@ -159,7 +159,7 @@ async fn test(ctx: &Ctx, qemu: &Path, model: &str) -> Accel {
 }
 
 /// Changes when another QEMU is installed, without running it.
-fn fingerprint(qemu: &Path) -> String {
+pub(super) fn fingerprint(qemu: &Path) -> String {
     use std::os::unix::fs::MetadataExt as _;
     std::fs::metadata(qemu).map_or_else(
         |_| String::new(),

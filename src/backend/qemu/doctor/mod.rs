@@ -44,7 +44,7 @@ fn failed(id: &str, error: Error) -> Check {
 }
 
 async fn program(ctx: &Ctx) -> Check {
-    match machine::version(ctx).await {
+    match machine::ask_version(ctx).await {
         Ok(version) => Check::ok("qemu.binary", format!("QEMU {version}")),
         Err(error) => failed("qemu.binary", error),
     }
