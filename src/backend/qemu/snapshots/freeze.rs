@@ -18,8 +18,8 @@ use crate::model::{Error, Result};
 const ANSWER: Duration = Duration::from_secs(3);
 /// A busy guest has to write out what it holds first.
 const FREEZE: Duration = Duration::from_secs(30);
-/// How long a thaw is tried.
-const THAW: Duration = Duration::from_secs(20);
+/// How long a thaw is tried, whoever waits for it.
+const THAW: Duration = Duration::from_secs(10);
 
 /// File systems that are frozen. Must be given to [`Frozen::thaw`].
 #[must_use]
@@ -63,11 +63,11 @@ pub enum Tried {
     Thawed(Error),
 }
 
-/// Freezes.
+/// Freezes, at most within `limit`.
 ///
 /// # Errors
 /// When it failed, and it is not known that they are thawed.
-pub async fn freeze(ctx: &Ctx, vm: &Definition) -> Result<Tried> {
+pub async fn freeze(ctx: &Ctx, vm: &Definition, limit: Option<Duration>) -> Result<Tried> {
     let lock = match locks::agent(ctx, &vm.uuid).await {
         Ok(lock) => lock,
         Err(error) => return Ok(Tried::Thawed(error)),
@@ -78,7 +78,11 @@ pub async fn freeze(ctx: &Ctx, vm: &Definition) -> Result<Tried> {
         Err(error) => return Ok(Tried::Thawed(error)),
     };
     let frozen = agent
-        .execute("guest-fsfreeze-freeze", &json!({}), FREEZE)
+        .execute(
+            "guest-fsfreeze-freeze",
+            &json!({}),
+            limit.map_or(FREEZE, |limit| limit.min(FREEZE)),
+        )
         .await;
     drop(agent);
     let error = match frozen.map(|count| count.as_u64()) {

@@ -95,6 +95,7 @@ async fn create(
     taking.record.expires_at = wanted.expires_at;
     taking.record.policy.clone_from(&wanted.policy);
     taking.require = wanted.require;
+    taking.patience = cx.timeout;
     let taken = taking.take(&mut monitor, nodes).await?;
     let mut said = format!("snapshot {} taken", shown(name));
     if let Some(why) = &taken.less {

@@ -29,6 +29,8 @@ pub(in super::super) struct Taking<'a> {
     pub(super) require: Option<Consistency>,
     /// What is noted of it.
     pub(super) record: Record,
+    /// How long a freeze may take.
+    pub(super) patience: Option<Duration>,
 }
 
 /// What was taken.
@@ -67,6 +69,7 @@ impl<'a> Taking<'a> {
             wanted,
             require: None,
             record,
+            patience: None,
         }
     }
 
@@ -89,7 +92,7 @@ impl<'a> Taking<'a> {
         journal.phase(Phase::Working)?;
         let (mut frozen, mut less) = (None, None);
         if quiet {
-            match freeze::freeze(ctx, self.vm).await? {
+            match freeze::freeze(ctx, self.vm, self.patience).await? {
                 Tried::Frozen(held) => frozen = Some(held),
                 Tried::Thawed(error) => less = Some(error.message),
             }

@@ -115,7 +115,7 @@ pub async fn begin(
     let all = json!({"actions": actions});
     let mut less = None;
     if quiet {
-        match freeze::freeze(ctx, vm).await? {
+        match freeze::freeze(ctx, vm, None).await? {
             Tried::Frozen(held) => {
                 let done = qmp.execute("transaction", all, WHILE_FROZEN).await;
                 // Whatever came of it, the guest goes on first.
