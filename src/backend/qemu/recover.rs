@@ -244,12 +244,30 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
         // All disks are there; it was killed while it started the VM or loaded its RAM.
         Change::SnapshotRestore { tag } if running && op.phase == Phase::Recording => {
             noted_at(dir, tag)?;
-            format!(
-                "its disks are at {} and it runs; for its RAM, if the snapshot holds any: corral restore {}@{} --stop --start",
-                shown(tag),
-                ctx.id(name),
-                encode_segment(tag)
-            )
+            let ram = reach.list(&nodes).await?;
+            let ram = ram.values().flatten();
+            let ram = ram.filter(|i| i.tag == *tag).any(|i| i.vm_state > 0);
+            let at = shown(tag);
+            let halted = match reach {
+                Reach::Monitor(qmp) if ram => (!inside::goes(qmp).await?).then_some(qmp),
+                _ => None,
+            };
+            match halted {
+                // It was started halted, to load its RAM.
+                Some(qmp) => match inside::load_and_go(qmp, &nodes, tag).await {
+                    Ok(()) => format!("is at {at}, running, as was begun"),
+                    Err(error) => format!(
+                        "its disks are at {at} and it runs, without its RAM: {}",
+                        error.message
+                    ),
+                },
+                None if ram => format!(
+                    "its disks are at {at} and it runs; if it does without its RAM: corral snapshot restore {}@{} --stop --start",
+                    ctx.id(name),
+                    encode_segment(tag)
+                ),
+                None => format!("its disks are at {at} and it runs"),
+            }
         }
         Change::SnapshotRestore { tag } => {
             if running {

@@ -2,25 +2,15 @@
 
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::op::Phase;
-use super::super::process;
-use super::super::snapshots::inside::{Node, Reach};
+use super::super::snapshots::inside::{Node, Reach, goes};
 use super::super::snapshots::{HIBERNATED, power_off};
 use super::wake::released;
 use super::{Saved, forget, give_up, is_saved, unmark, whole};
 use crate::link::qmp::Qmp;
 use crate::model::{Error, Result};
-
-async fn goes(qmp: &mut Qmp) -> Result<bool> {
-    let status = qmp
-        .execute("query-status", Value::Null, process::MONITOR)
-        .await?;
-    Ok(status.get("status").and_then(Value::as_str) == Some("running"))
-}
 
 /// Completes a hibernate whose state is whole, or takes it back. The caller holds the VM's lock,
 /// and no job is under way.

@@ -185,6 +185,30 @@ pub async fn load(qmp: &mut Qmp, nodes: &[Node], tag: &str) -> Result<()> {
     .await
 }
 
+/// Loads RAM and images as [`load`] does, and lets the CPUs go on: from the disks alone where that
+/// failed.
+///
+/// # Errors
+/// As [`load`].
+pub async fn load_and_go(qmp: &mut Qmp, nodes: &[Node], tag: &str) -> Result<()> {
+    let loaded = load(qmp, nodes, tag).await;
+    if loaded.is_err() {
+        // QEMU stays at "restore-vm" otherwise, with devices half of them loaded.
+        qmp.execute("system_reset", Value::Null, ANSWER).await?;
+    }
+    qmp.execute("cont", Value::Null, ANSWER).await?;
+    loaded
+}
+
+/// Whether its CPUs run.
+///
+/// # Errors
+/// Those of the monitor.
+pub async fn goes(qmp: &mut Qmp) -> Result<bool> {
+    let status = qmp.execute("query-status", Value::Null, ANSWER).await?;
+    Ok(status.get("status").and_then(Value::as_str) == Some("running"))
+}
+
 fn names(nodes: &[Node]) -> Vec<&str> {
     nodes.iter().map(|(node, _)| node.as_str()).collect()
 }

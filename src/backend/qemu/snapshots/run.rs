@@ -268,13 +268,7 @@ async fn start_at(
     let mut qmp = process::connect(ctx, vm)
         .await?
         .ok_or_else(|| Error::backend(format!("{} ended right after its start", ctx.called(vm))))?;
-    let loaded = inside::load(&mut qmp, &snapping.nodes, name).await;
-    if loaded.is_err() {
-        // QEMU stays at "restore-vm" otherwise, with devices half of them loaded.
-        qmp.execute("system_reset", Value::Null, process::MONITOR)
-            .await?;
-    }
-    qmp.execute("cont", Value::Null, process::MONITOR).await?;
+    let loaded = inside::load_and_go(&mut qmp, &snapping.nodes, name).await;
     if loaded.is_ok()
         && let Err(error) = resize::woken(ctx, &mut qmp, vm).await
     {
