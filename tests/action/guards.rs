@@ -14,6 +14,8 @@ fn line_for(name: &str) -> Option<&'static str> {
         "restart" => "restart hv1/stubborn",
         "pause" => "pause hv1/stubborn",
         "resume" => "resume hv1/files",
+        "hibernate" => "hibernate hv1/stubborn",
+        "gc" => "gc",
         "create" => "create new --context hv1",
         "delete" => "delete hv1/badboot",
         "protect" => "protect hv1/badboot --on",

@@ -122,6 +122,12 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case(
+        "hibernate local/scratch",
+        &[On("local/scratch"), Press("p h")],
+        Ends::Change,
+    ),
+    case("gc --at 2026-01-01T00:00:00Z", &[], Ends::Nothing),
+    case(
         "create extra --memory 4G",
         &[
             Press("+"),
