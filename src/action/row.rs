@@ -47,6 +47,8 @@ pub enum Group {
     Snapshots,
     /// Copies outside of the backend.
     Copies,
+    /// What an instance is made of.
+    Devices,
     /// Getting in.
     Reach,
     /// What stands around instances.
@@ -68,6 +70,7 @@ impl Group {
             Self::Life => "Create and delete",
             Self::Snapshots => "Snapshots",
             Self::Copies => "Export, import and backups",
+            Self::Devices => "Disks, media and networks",
             Self::Reach => "Get in",
             Self::Around => "Hosts, storage, networks, images",
             Self::Work => "Tasks and history",

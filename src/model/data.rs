@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
-use super::detail::{Detail, Host, Nic, Sample, Snapshot};
+use super::detail::{Detail, Disk, Host, Nic, Sample, Snapshot};
 use super::error::Error;
 use super::event::Event;
 use super::id::InstanceId;
@@ -88,6 +88,8 @@ pub enum Body {
     Images(Vec<Image>),
     /// `backup list`.
     Backups(Vec<Backup>),
+    /// `disk list`.
+    Disks(Vec<DiskRow>),
     /// `events`.
     Events(Vec<Event>),
     /// `metrics`.
@@ -146,6 +148,16 @@ pub struct PublishedPort {
     pub port: Port,
     /// The instance is on, so that something listens.
     pub open: bool,
+}
+
+/// A disk or a medium of an instance, for `disk list`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct DiskRow {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The disk.
+    #[serde(flatten)]
+    pub disk: Disk,
 }
 
 /// A context, for `context list`.

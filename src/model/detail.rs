@@ -88,6 +88,8 @@ pub struct Disk {
     pub owned: bool,
     /// Read-only.
     pub readonly: bool,
+    /// Snapshots that are inside of it; `None`: it holds none, or that is not known.
+    pub snapshots: Option<u64>,
 }
 
 /// A network interface.

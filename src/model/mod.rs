@@ -29,8 +29,9 @@ pub use action::{Action, Args, Scope};
 pub use bytes::Bytes;
 pub use context::{ContextSpec, Secret, SecretText};
 pub use data::{
-    Body, ConfigProblem, ContextRow, Data, HistoryEntry, HistoryLeft, InstanceNic, MatrixCell,
-    MatrixRow, MetricSeries, PathRow, PublishedPort, SCHEMA, SettingRow, TrustRow, WaitRow,
+    Body, ConfigProblem, ContextRow, Data, DiskRow, HistoryEntry, HistoryLeft, InstanceNic,
+    MatrixCell, MatrixRow, MetricSeries, PathRow, PublishedPort, SCHEMA, SettingRow, TrustRow,
+    WaitRow,
 };
 pub use detail::{
     Consistency, Detail, Disk, Facts, Host, Inventory, Native, NativeFormat, Nic, Problem, Sample,

@@ -321,6 +321,7 @@ fn sort(body: &mut Body, by: &str, now: Timestamp) -> Result<()> {
         Body::Networks(rows) => reorder(rows, &order),
         Body::Images(rows) => reorder(rows, &order),
         Body::Backups(rows) => reorder(rows, &order),
+        Body::Disks(rows) => reorder(rows, &order),
         Body::Events(rows) => reorder(rows, &order),
         Body::Metrics(rows) => reorder(rows, &order),
         Body::Contexts(rows) => reorder(rows, &order),

@@ -70,6 +70,7 @@ fn nothing(body: &Body) -> Option<String> {
         Body::Tasks(all) => (all.is_empty(), "no tasks"),
         Body::Problems(all) => (all.is_empty(), "the configuration is good"),
         Body::Log(log) => (log.lines.is_empty(), "the log is empty"),
+        Body::Disks(all) => (all.is_empty(), "no disks"),
         Body::Pins(all) => (all.is_empty(), "no certificates are pinned"),
         _ => return None,
     };

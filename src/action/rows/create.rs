@@ -317,7 +317,7 @@ fn request(
 }
 
 /// An image by its path. An address is told apart here: as a path it would read as nonsense.
-fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
+pub(super) fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
     let address = path.split_once("://").filter(|(scheme, _)| {
         !scheme.is_empty()
             && scheme

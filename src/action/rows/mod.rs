@@ -9,6 +9,7 @@ mod copy;
 pub(super) mod create;
 mod delete;
 mod dial;
+mod disk;
 mod doctor;
 mod edit;
 mod events;
@@ -25,6 +26,7 @@ mod list;
 mod logs;
 mod marks;
 mod matrix;
+mod media;
 mod metrics;
 mod naming;
 mod network;
@@ -78,6 +80,8 @@ pub fn rows() -> &'static [&'static Row] {
             export::ROWS,
             import::ROWS,
             backup::ROWS,
+            disk::ROWS,
+            media::ROWS,
             dial::ROWS,
             screenshot::ROWS,
             keys::ROWS,

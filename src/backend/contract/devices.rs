@@ -48,9 +48,18 @@ pub enum DiskRequest {
     Grow {
         /// Its slot's name.
         disk: String,
-        /// The new size in all.
-        to: Bytes,
+        /// How much.
+        size: Growth,
     },
+}
+
+/// How much larger a disk becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// To this size in all.
+    To(Bytes),
+    /// By this much.
+    By(Bytes),
 }
 
 /// Request of the disk-move family.
@@ -90,6 +99,8 @@ pub enum MediaRequest {
         drive: Option<String>,
         /// The image.
         image: String,
+        /// Even if the guest has locked the tray.
+        force: bool,
     },
     /// Take it out.
     Eject {

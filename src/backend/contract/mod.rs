@@ -23,7 +23,7 @@ use futures::stream::BoxStream;
 
 pub use cx::{Asker, NoAsker, ReadCx, TaskCx};
 pub use devices::{
-    DiskMoveRequest, DiskRequest, MediaRequest, NicRequest, PublishRequest, ResizeRequest,
+    DiskMoveRequest, DiskRequest, Growth, MediaRequest, NicRequest, PublishRequest, ResizeRequest,
     SendKeyRequest,
 };
 pub use families::{Families, NoFamilies};

@@ -177,6 +177,7 @@ impl Demo {
                 backing: None,
                 owned: false,
                 readonly: true,
+                snapshots: None,
             });
         }
         let base = &mut guest.base;

@@ -118,6 +118,7 @@ impl Guest {
             backing: None,
             owned: true,
             readonly: false,
+            snapshots: None,
         });
         self.sum_up();
     }
@@ -146,6 +147,7 @@ impl Guest {
                 backing: None,
                 owned: false,
                 readonly: true,
+                snapshots: None,
             });
         }
         if let Some(disk) = self.disks.iter_mut().find(|d| d.name == drive) {

@@ -150,7 +150,8 @@ fn firmware(vm: &Definition, args: &mut Args) {
 }
 
 fn disks(vm: &Definition, slots: &Slots, args: &mut Args) -> Result<()> {
-    if vm.disks.iter().any(|disk| disk.bus == "scsi") {
+    let mut all = slots.disks.iter().chain(&slots.cdroms);
+    if all.any(|slot| matches!(slot, Slot::Scsi(_))) {
         args.device("virtio-scsi-pci,id=scsi0,bus=pcie.0,addr=0x5");
     }
     for ((n, disk), slot) in vm.disks.iter().enumerate().zip(&slots.disks) {

@@ -9,6 +9,7 @@ use futures::stream::BoxStream;
 use super::clone::Clone;
 use super::copy::Files;
 use super::ctx::{Ctx, KIND};
+use super::disks::{DiskMove, Disks};
 use super::edit::Edit;
 use super::events::Recorded;
 use super::families::{Create, Remove, Snapshots};
@@ -18,6 +19,7 @@ use super::images::Pulled;
 use super::keyboard::Keyboard;
 use super::logs::Written;
 use super::marks::Marks;
+use super::media::Media;
 use super::metrics::Load;
 use super::networks::Nets;
 use super::nics::Nics;
@@ -33,7 +35,9 @@ use super::transfer::backup::BackUp;
 use super::transfer::export::Export;
 use super::transfer::import::Import;
 use super::unlock::Unlock;
-use super::{accel, doctor, firmware, inventory, machine, process, snapshots, support, watch};
+use super::{
+    accel, disks, doctor, firmware, inventory, machine, process, snapshots, support, watch,
+};
 use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, BackupRequest, Backups, Change, Changes, CreateRequest, Discovery,
@@ -43,6 +47,7 @@ use crate::backend::contract::{
     TaskCx, TemplateRequest,
 };
 use crate::backend::contract::{CloneRequest, EditNative, RenameRequest, UnlockRequest};
+use crate::backend::contract::{DiskMoveRequest, DiskRequest, MediaRequest};
 use crate::backend::contract::{NicRequest, PublishRequest, ResizeRequest};
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Instance, InstanceId, Inventory, Kind, Operation,
@@ -121,6 +126,9 @@ pub struct Qemu {
     clone: Clone,
     edit: Edit,
     unlock: Unlock,
+    disks: Disks,
+    disk_move: DiskMove,
+    media: Media,
 }
 
 impl Qemu {
@@ -156,6 +164,9 @@ impl Qemu {
             clone: Clone(Arc::clone(&ctx)),
             edit: Edit(Arc::clone(&ctx)),
             unlock: Unlock(Arc::clone(&ctx)),
+            disks: Disks(Arc::clone(&ctx)),
+            disk_move: DiskMove(Arc::clone(&ctx)),
+            media: Media(Arc::clone(&ctx)),
             ctx,
         }
     }
@@ -221,9 +232,14 @@ impl Backend for Qemu {
         let listed = async {
             let mut monitor =
                 process::connect_within(ctx, &vm, cx.left().min(process::MONITOR)).await?;
+            let Detail {
+                disks, problems, ..
+            } = &mut detail;
+            disks::read::fill(ctx, &vm, monitor.as_mut(), disks, problems).await;
             snapshots::list(ctx, &vm, monitor.as_mut()).await
         };
-        match listed.await {
+        let listed = listed.await;
+        match listed {
             Ok(list) => detail.snapshots = list,
             Err(error) => detail
                 .problems
@@ -332,6 +348,18 @@ impl Families for Qemu {
 
     fn backups(&self) -> Option<&dyn Backups> {
         Some(&self.backup)
+    }
+
+    fn disks(&self) -> Option<&dyn Changes<DiskRequest>> {
+        Some(&self.disks)
+    }
+
+    fn disk_move(&self) -> Option<&dyn Changes<DiskMoveRequest>> {
+        Some(&self.disk_move)
+    }
+
+    fn media(&self) -> Option<&dyn Changes<MediaRequest>> {
+        Some(&self.media)
     }
 
     fn routes(&self) -> Option<&dyn Routes> {

@@ -144,7 +144,8 @@ pub struct MediumDef {
     /// The image in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
-    /// Its place on the board; written down at the first change of the VM's devices.
+    /// Its place on the board, on SATA unless it says SCSI; written down at the first change of the
+    /// VM's devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slot: Option<Slot>,
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::definition::{DiskDef, MediumDef};
 use super::slots::Slot;
@@ -30,6 +30,16 @@ impl Device {
             });
         }
         words.join(",")
+    }
+
+    /// As the arguments of `device_add`.
+    pub fn arguments(&self) -> Value {
+        let map: Map<String, Value> = self
+            .0
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect();
+        Value::Object(map)
     }
 }
 
@@ -123,15 +133,19 @@ pub fn medium_node(name: &str, path: &Path) -> Value {
 
 /// A CD-ROM drive at its place.
 pub fn cdrom(medium: &MediumDef, slot: Slot, bootindex: usize) -> Device {
-    let port = match slot {
-        Slot::Board(n) | Slot::Spare(n) | Slot::Scsi(n) | Slot::Sata(n) => n,
+    let mut device: Vec<(&'static str, Value)> = match slot {
+        Slot::Scsi(n) => vec![
+            ("driver", json!("scsi-cd")),
+            ("bus", json!("scsi0.0")),
+            ("scsi-id", json!(n)),
+        ],
+        Slot::Board(n) | Slot::Spare(n) | Slot::Sata(n) => vec![
+            ("driver", json!("ide-cd")),
+            ("bus", json!(format!("ide.{n}"))),
+        ],
     };
-    let mut device = vec![
-        ("driver", json!("ide-cd")),
-        ("bus", json!(format!("ide.{port}"))),
-        ("id", json!(device_id(&medium.name))),
-        ("bootindex", json!(bootindex)),
-    ];
+    device.push(("id", json!(device_id(&medium.name))));
+    device.push(("bootindex", json!(bootindex)));
     if medium.path.is_some() {
         device.push(("drive", json!(medium.name)));
     }

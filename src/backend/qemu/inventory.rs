@@ -14,6 +14,7 @@ use super::nics::addresses;
 use super::proc;
 use super::process::{self, Launch};
 use super::resize;
+use super::slots::{Slot, Slots};
 use super::started;
 use super::store::{self, Entry};
 use super::unlock;
@@ -372,16 +373,19 @@ fn disks(vm: &Definition, problems: &mut Vec<String>) -> Vec<Disk> {
             backing: disk.backing.as_ref().map(|p| p.display().to_string()),
             owned: disk.owned,
             readonly: disk.readonly,
+            snapshots: None,
         });
     }
-    for medium in &vm.cdroms {
+    let slots = Slots::of(vm).unwrap_or_default();
+    for (n, medium) in vm.cdroms.iter().enumerate() {
+        let scsi = matches!(slots.cdroms.get(n), Some(Slot::Scsi(_)));
         if let Some(Err(error)) = medium.path.as_ref().map(std::fs::metadata) {
             problems.push(format!("{}: {error}", medium.name));
         }
         out.push(Disk {
             name: medium.name.clone(),
             device: "cdrom".to_owned(),
-            bus: Some("sata".to_owned()),
+            bus: Some(if scsi { "scsi" } else { "sata" }.to_owned()),
             source: medium.path.as_ref().map(|p| p.display().to_string()),
             format: Some("raw".to_owned()),
             size_bytes: None,
@@ -389,6 +393,7 @@ fn disks(vm: &Definition, problems: &mut Vec<String>) -> Vec<Disk> {
             backing: None,
             owned: false,
             readonly: true,
+            snapshots: None,
         });
     }
     out

@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::definition::{Forward, NicDef};
+use super::definition::{DiskDef, Forward, NicDef};
+use super::disks::moves::How;
 use super::hibernate::Saved;
 use super::rename::Overlay;
 use super::resize::Sizes;
 use super::snapshots::record::Record;
 use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
-use crate::model::{Error, Result, shown};
+use crate::model::{Bytes, Error, Result, shown};
 
 /// The file's name.
 pub const FILE: &str = "op.json";
@@ -54,6 +55,48 @@ pub enum Change {
         to: String,
         /// Images whose base moves.
         overlays: Vec<Overlay>,
+    },
+    /// A disk is attached.
+    DiskAdd {
+        /// As the definition gets it.
+        disk: DiskDef,
+        /// Its file is made by this change.
+        made: bool,
+    },
+    /// A disk is detached.
+    DiskRemove {
+        /// As the definition had it.
+        disk: DiskDef,
+        /// Its file goes too.
+        delete: bool,
+    },
+    /// A disk becomes larger.
+    DiskGrow {
+        /// Its name.
+        disk: String,
+        /// The new size.
+        to: Bytes,
+    },
+    /// A disk goes to another place.
+    DiskMove {
+        /// Its name.
+        disk: String,
+        /// Where it was.
+        from: PathBuf,
+        /// Where it goes.
+        to: PathBuf,
+        /// How.
+        how: How,
+        /// The old file goes.
+        own: bool,
+    },
+    /// Another medium in a CD-ROM drive.
+    Media {
+        /// The drive's name.
+        drive: String,
+        /// The image; `None` takes it out.
+        #[serde(default)]
+        image: Option<PathBuf>,
     },
     /// A snapshot is taken.
     SnapshotCreate {
@@ -126,6 +169,11 @@ impl Change {
                 format!("snapshot create {}", shown(&record.name))
             }
             Self::Rename { to, .. } => format!("rename to {}", shown(to)),
+            Self::DiskAdd { disk, .. } => format!("disk add ({})", shown(&disk.name)),
+            Self::DiskRemove { disk, .. } => format!("disk remove {}", shown(&disk.name)),
+            Self::DiskGrow { disk, .. } => format!("disk grow {}", shown(disk)),
+            Self::DiskMove { disk, .. } => format!("disk move {}", shown(disk)),
+            Self::Media { drive, .. } => format!("media of {}", shown(drive)),
             Self::SnapshotRestore { tag } => format!("snapshot restore {}", shown(tag)),
             Self::SnapshotDelete { tag } => format!("snapshot delete {}", shown(tag)),
             Self::Resize { .. } => "resize".to_owned(),
@@ -216,6 +264,11 @@ impl Journal {
     pub fn phase(&mut self, phase: Phase) -> Result<()> {
         self.op.phase = phase;
         self.write()
+    }
+
+    /// How far it is.
+    pub fn at(&self) -> Phase {
+        self.op.phase
     }
 
     /// The change is done, or all of it was taken back.

@@ -50,20 +50,6 @@ impl Launch {
     pub fn read(paths: &Paths) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(&paths.launch).ok()?).ok()
     }
-
-    /// The running VM and its definition were changed together: nothing of it waits for a restart.
-    /// What waited before still does.
-    pub fn keeps_up(paths: &Paths, before: &Definition, after: &Definition) {
-        let Some(mut launch) = Self::read(paths) else {
-            return;
-        };
-        if launch.definition == super::store::Store::start_hash(before) {
-            launch.definition = super::store::Store::start_hash(after);
-            // It only says that changes wait; the change itself does not depend on it.
-            let bytes = serde_json::to_vec(&launch).unwrap_or_default();
-            let _ = files::write_atomically(&paths.launch, &bytes);
-        }
-    }
 }
 
 /// The command line that starts this VM.

@@ -103,6 +103,24 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
             };
             dropped(&dir, name, &said)
         }
+        Change::DiskAdd { .. }
+        | Change::DiskRemove { .. }
+        | Change::DiskGrow { .. }
+        | Change::DiskMove { .. } => {
+            if op.phase == Phase::Begun {
+                return dropped(&dir, name, "nothing was done yet");
+            }
+            let vm = ctx.store.load(name)?;
+            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
+            let said = super::disks::recover::recover(ctx, &vm, op).await?;
+            dropped(&dir, name, &said)
+        }
+        Change::Media { drive, image } => {
+            let vm = ctx.store.load(name)?;
+            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
+            let said = super::media::recover(ctx, &vm, drive, image.as_deref()).await?;
+            dropped(&dir, name, &said)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::definition::Definition;
+use super::disks::place;
 use super::image::quoted;
 use super::op::{self, Change, Journal, Phase};
 use super::snapshots::record::Records;
@@ -124,7 +125,7 @@ impl Sorted {
                 continue;
             }
             let users = store.users_of(&disk.path, &vm.name)?;
-            let why = if !lies_in(&disk.path, dir) {
+            let why = if disk.owned && !place::is_own(vm, dir, disk) {
                 Some("it is not in its folder, so corral did not make it".to_owned())
             } else if !disk.owned {
                 Some("was not made for it".to_owned())
@@ -201,16 +202,6 @@ impl Sorted {
         }
         Ok(())
     }
-}
-
-/// A definition is a text that anyone may edit: what it calls its own is believed in its folder only.
-fn lies_in(path: &Path, dir: &Path) -> bool {
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    path.file_name().is_some()
-        && path
-            .parent()
-            .and_then(real)
-            .is_some_and(|parent| Some(parent) == real(dir))
 }
 
 fn is_ours(name: &str) -> bool {

@@ -168,7 +168,7 @@ impl Slots {
         }
         for medium in &vm.cdroms {
             if let Some(slot) = medium.slot {
-                if !fits(slot, "sata") {
+                if !fits(slot, "sata") && !fits(slot, "scsi") {
                     return Err(wrong(&medium.name, slot));
                 }
                 if !taken.insert(slot) {

@@ -15,6 +15,7 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::Pause
         | Operation::Resume
         | Operation::Create
+        | Operation::DiskGrow
         | Operation::Delete
         | Operation::Rename
         | Operation::Clone
@@ -57,6 +58,16 @@ pub fn cell(operation: Operation) -> Support {
             Support::Conditional("a network interface is on the network \"user\"".to_owned())
         }
         Operation::Files => Support::Conditional("its guest agent answers".to_owned()),
+        Operation::DiskAdd => Support::Conditional(
+            "of a running VM: virtio with a root port free, or SCSI with its controller".to_owned(),
+        ),
+        Operation::DiskRemove => Support::Conditional(
+            "of a running VM: what was added to it, once its guest lets go".to_owned(),
+        ),
+        Operation::DiskMove => Support::Conditional(
+            "of a running VM: a writable disk without snapshots inside".to_owned(),
+        ),
+        Operation::Media => Support::Conditional("it has a CD-ROM drive".to_owned()),
         Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
         _ => Support::No("not part of this backend".to_owned()),
     }

@@ -3,6 +3,7 @@
 mod around;
 mod backups;
 mod devices;
+mod disks;
 mod fleet;
 mod setup;
 mod work;
@@ -28,6 +29,7 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         Body::Nics(rows) => devices::nics(rows),
         Body::Ports(rows) => devices::ports(rows),
         Body::Backups(rows) => backups::backups(rows, now),
+        Body::Disks(rows) => disks::disks(rows),
         Body::Events(rows) => fleet::events(rows),
         Body::Metrics(rows) => fleet::metrics(rows),
         Body::Hosts(rows) => around::hosts(rows),

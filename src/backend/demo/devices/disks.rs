@@ -7,7 +7,7 @@ use super::super::dialect::Dialect;
 use super::super::guest::{Guest, gib};
 use super::super::stores::pools;
 use super::super::work::Work;
-use crate::backend::contract::{DiskMoveRequest, DiskRequest, Prepared};
+use crate::backend::contract::{DiskMoveRequest, DiskRequest, Growth, Prepared};
 use crate::model::{Bytes, Disk, Error, Operation, Result, shown};
 
 family!(DiskRequest, "disks.prepare", change_disks);
@@ -50,7 +50,16 @@ impl Demo {
             DiskRequest::Remove { disk, delete_data } => {
                 Ok(self.detach_disk(guest, &disk, delete_data))
             }
-            DiskRequest::Grow { disk, to } => self.grow_disk(guest, &disk, to),
+            DiskRequest::Grow { disk, size } => {
+                let to = match size {
+                    Growth::To(to) => to,
+                    Growth::By(by) => {
+                        let now = guest.disk(&disk).and_then(|disk| disk.size_bytes);
+                        Bytes(now.unwrap_or_default().0.saturating_add(by.0))
+                    }
+                };
+                self.grow_disk(guest, &disk, to)
+            }
         }
     }
 
@@ -112,6 +121,7 @@ impl Demo {
             })),
             backing: None,
             readonly: wanted.readonly,
+            snapshots: None,
         };
         let act = Act::AddDisk {
             disk: Box::new(disk),

@@ -22,7 +22,7 @@ impl Demo {
             ));
         }
         match request {
-            MediaRequest::Insert { drive, image } => self.insert(guest, drive, image),
+            MediaRequest::Insert { drive, image, .. } => self.insert(guest, drive, image),
             MediaRequest::Eject { drive, force } => self.eject(guest, drive, force),
         }
     }

@@ -18,10 +18,12 @@ use super::image::{self, absolute};
 use super::images::Shelf;
 use super::machine::Offer;
 use super::seed::Seed;
+use super::slots::Slot;
 use super::store::{DEFINITION, Store, is_there};
 use super::{op, recover, remove, tpm};
 use crate::backend::contract::{CreateRequest, Env, Firmware as Wanted, Prepared};
 use crate::model::{Bytes, Error, InstanceId, Refusal, Result, Step};
+pub(super) use shape::disk_size;
 use source::{BLANK, Source, source};
 
 /// What the machine decides: pinned into the definition when the VM is made.
@@ -225,6 +227,7 @@ async fn plan(
         .bus
         .clone()
         .unwrap_or_else(|| if windows { "sata" } else { "virtio" }.to_owned());
+    let bus_of_drives = bus.clone();
     let mut disks = vec![DiskDef {
         name: "disk0".to_owned(),
         path: dir.join("disk0.qcow2"),
@@ -254,6 +257,8 @@ async fn plan(
             slot: None,
         });
     }
+    // Disk and seed come first. A Windows that is being installed has no driver for SCSI yet.
+    let drives_on_scsi = bus_of_drives == "scsi" && !windows;
     let definition = Definition {
         format: FORMAT,
         uuid,
@@ -293,7 +298,10 @@ async fn plan(
             .map(|(n, path)| MediumDef {
                 name: format!("cdrom{n}"),
                 path: Some(absolute(path.as_ref())),
-                slot: None,
+                slot: u8::try_from(n + 2)
+                    .ok()
+                    .filter(|_| drives_on_scsi)
+                    .map(Slot::Scsi),
             })
             .collect(),
         nics: vec![shape::nic(&request, &uuid, set.nic.as_deref(), windows)],

@@ -160,11 +160,11 @@ pub(in super::super) fn comma_free(dir: &Path) -> Result<()> {
 }
 
 /// Whole sectors, and not nothing.
-pub(super) fn disk_size(wanted: Bytes) -> Result<Bytes> {
+pub(in super::super) fn disk_size(wanted: Bytes) -> Result<Bytes> {
     if wanted < Bytes::mib(1) || wanted > Bytes(1 << 56) {
         return Err(
             Error::invalid(format!("a disk of {wanted} is not possible"))
-                .remedy("Write it with a unit: --disk 20G"),
+                .remedy("Write it with a unit: 20G"),
         );
     }
     Ok(Bytes(wanted.0.next_multiple_of(512)))

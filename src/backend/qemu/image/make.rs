@@ -12,8 +12,13 @@ use crate::model::{Bytes, Result};
 
 /// The command that makes an empty qcow2.
 pub fn blank_cmd(tool: &Path, to: &Path, size: Bytes) -> Cmd {
+    new_cmd(tool, to, "qcow2", size)
+}
+
+/// The command that makes an empty image.
+pub fn new_cmd(tool: &Path, to: &Path, format: &str, size: Bytes) -> Cmd {
     Cmd::new(tool)
-        .args(["create", "-q", "-f", "qcow2"])
+        .args(["create", "-q", "-f", format])
         .arg(to)
         .arg(size.0.to_string())
 }
@@ -80,6 +85,14 @@ pub fn convert_cmd(tool: &Path, from: &From<'_>, to: &Path) -> Cmd {
         .arg(to)
 }
 
+/// The command that copies any format into an image without a base, of the format `into`.
+pub fn into_cmd(tool: &Path, from: &Path, format: &str, to: &Path, into: &str) -> Cmd {
+    Cmd::new(tool)
+        .args(["convert", "-p", "-f", format, "-O", into])
+        .arg(from)
+        .arg(to)
+}
+
 /// The command that copies a raw image as it is.
 pub fn raw_copy_cmd(tool: &Path, from: &Path, to: &Path) -> Cmd {
     Cmd::new(tool)
@@ -98,8 +111,13 @@ pub fn rebase_cmd(tool: &Path, overlay: &Path, base: &Path, format: &str) -> Cmd
 
 /// The command that grows a qcow2.
 pub fn grow_cmd(tool: &Path, disk: &Path, size: Bytes) -> Cmd {
+    resize_cmd(tool, disk, "qcow2", size)
+}
+
+/// The command that gives an image another size.
+pub fn resize_cmd(tool: &Path, disk: &Path, format: &str, size: Bytes) -> Cmd {
     Cmd::new(tool)
-        .args(["resize", "-q", "-f", "qcow2"])
+        .args(["resize", "-q", "-f", format])
         .arg(disk)
         .arg(size.0.to_string())
 }

@@ -8,10 +8,10 @@ mod source;
 pub use chain::chain;
 pub use header::{Header, header};
 pub use make::{
-    From, blank_cmd, convert_cmd, copy_cmd, grow_cmd, make, overlay_cmd, raw_copy_cmd, rebase_cmd,
-    settle, write,
+    From, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
+    raw_copy_cmd, rebase_cmd, resize_cmd, settle, write,
 };
-pub use source::{CHECK, needed, needed_of, recognise, source};
+pub use source::{CHECK, disc, needed, needed_as, needed_of, recognise, source, source_as};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,8 @@ pub struct Image {
     pub used: Option<Bytes>,
     /// The file it is an overlay of.
     pub backing: Option<PathBuf>,
+    /// That file is named from where this one lies.
+    pub backing_is_relative: bool,
     /// The format that file is said to have.
     pub backing_format: Option<String>,
     /// Another file that holds its data.
@@ -82,6 +84,8 @@ impl Image {
             backing: text("full-backing-filename")
                 .or_else(|| text("backing-filename"))
                 .map(PathBuf::from),
+            backing_is_relative: text("backing-filename")
+                .is_some_and(|base| !base.starts_with('/') && !base.contains(':')),
             backing_format: text("backing-filename-format"),
             data_file: data
                 .and_then(|d| d.get("data-file"))
@@ -184,24 +188,26 @@ pub fn readable(path: &Path) -> Result<()> {
         .map_err(|e| fault("read", path, e))
 }
 
-/// Refuses what would fill the file system.
-pub fn room(dir: &Path, needs: Bytes) -> Result<()> {
+/// Space that is left where a folder is, or will be; `None` where that cannot be known.
+pub fn free(dir: &Path) -> Option<Bytes> {
     let there = dir
         .ancestors()
         .find(|dir| dir.exists())
         .unwrap_or(Path::new("/"));
-    let Ok(stat) = rustix::fs::statvfs(there) else {
-        return Ok(());
-    };
-    let free = Bytes(stat.f_bavail.saturating_mul(stat.f_frsize));
-    if free >= needs {
-        return Ok(());
+    let stat = rustix::fs::statvfs(there).ok()?;
+    Some(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)))
+}
+
+/// Refuses what would fill the file system.
+pub fn room(dir: &Path, needs: Bytes) -> Result<()> {
+    match free(dir) {
+        Some(free) if free < needs => Err(Error::refused(format!(
+            "not enough space in {}: needs {needs}, {free} free. Nothing was created",
+            show(dir)
+        ))
+        .remedy(format!("Free some: df -h {}", quoted(dir)))),
+        _ => Ok(()),
     }
-    Err(Error::refused(format!(
-        "not enough space in {}: needs {needs}, {free} free. Nothing was created",
-        show(there)
-    ))
-    .remedy(format!("Free some: df -h {}", quoted(there))))
 }
 
 /// What a failed `qemu-img` means.

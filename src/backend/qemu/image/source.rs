@@ -21,8 +21,16 @@ pub const CHECK: Duration = Duration::from_secs(120);
 /// # Errors
 /// As [`info`]; and for ISO images, compressed files, encrypted, corrupt and unknown ones.
 pub async fn source(env: &Env, path: &Path) -> Result<Image> {
+    source_as(env, path, false).await
+}
+
+/// [`source`]; with `raw`, whatever holds no known format is a raw disk.
+///
+/// # Errors
+/// As [`source`].
+pub async fn source_as(env: &Env, path: &Path, raw: bool) -> Result<Image> {
     readable(path)?;
-    recognise(path)?;
+    recognise(path, raw)?;
     // Before QEMU opens it whole, which does not end where the chain does not.
     let image = chain(env, path, false).await?.swap_remove(0);
     if image.encrypted {
@@ -66,8 +74,35 @@ async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String>> {
     Ok((errors > 0).then(|| format!("{errors} errors")))
 }
 
+/// Where the first descriptor of a CD-ROM has its name.
+const DESCRIPTOR: u64 = 32769;
+
+/// Makes sure that a file can be put into a CD-ROM drive: ISO 9660 or UDF.
+///
+/// # Errors
+/// One message each for what is not there and for what is no such image.
+pub fn disc(path: &Path) -> Result<()> {
+    readable(path)?;
+    let mut name = [0; 5];
+    let mut file = fs::File::open(path).map_err(|e| fault("read", path, e))?;
+    let read = file
+        .seek(SeekFrom::Start(DESCRIPTOR))
+        .and_then(|_| file.read_exact(&mut name));
+    if read.is_ok() && matches!(&name, b"CD001" | b"BEA01" | b"NSR02" | b"NSR03") {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is no CD-ROM image (ISO 9660 or UDF)",
+        show(path)
+    ))
+    .remedy(format!(
+        "If it is a disk: corral disk add INSTANCE --image {}",
+        quoted(path)
+    )))
+}
+
 /// The first bytes of a file say what it is when it is no disk image at all.
-pub fn recognise(path: &Path) -> Result<()> {
+pub fn recognise(path: &Path, raw: bool) -> Result<()> {
     let mut file = fs::File::open(path).map_err(|e| fault("read", path, e))?;
     let mut head = [0; 512];
     let mut have = 0;
@@ -101,7 +136,7 @@ pub fn recognise(path: &Path) -> Result<()> {
         return refuse("is empty", "Get it again.".to_owned());
     }
     let mut iso = [0; 5];
-    let is_iso = file.seek(SeekFrom::Start(32769)).is_ok()
+    let is_iso = file.seek(SeekFrom::Start(DESCRIPTOR)).is_ok()
         && file.read_exact(&mut iso).is_ok()
         && &iso == b"CD001";
     let partitioned = head.get(510..512) == Some(&[0x55, 0xaa]);
@@ -123,7 +158,7 @@ pub fn recognise(path: &Path) -> Result<()> {
         b"WithouFreSpacExt",
         b"QED\0",
     ];
-    if !partitioned && !known.iter().any(|magic| head.starts_with(magic)) {
+    if !raw && !partitioned && !known.iter().any(|magic| head.starts_with(magic)) {
         return refuse(
             "is no disk image: no known format and no partition table",
             format!(
@@ -146,13 +181,25 @@ pub async fn needed(env: &Env, path: &Path, format: &str) -> Option<Bytes> {
     needed_of(env, &from).await
 }
 
+/// [`needed`] for a copy in another format.
+pub async fn needed_as(env: &Env, path: &Path, format: &str, into: &str) -> Option<Bytes> {
+    let cmd = Cmd::new(tool(env).ok()?)
+        .args(["measure", "--output=json", "-O", into, "-f", format])
+        .arg(absolute(path));
+    required(&cmd).await
+}
+
 /// [`needed`], also of a snapshot.
 pub async fn needed_of(env: &Env, from: &From<'_>) -> Option<Bytes> {
     let cmd = Cmd::new(tool(env).ok()?)
         .args(["measure", "--output=json", "-O", "qcow2"])
         .args(from.options())
         .arg(absolute(from.path));
-    let output = run(&cmd, CHECK).await.ok()?;
+    required(&cmd).await
+}
+
+async fn required(cmd: &Cmd) -> Option<Bytes> {
+    let output = run(cmd, CHECK).await.ok()?;
     let value: Value = serde_json::from_slice(&output.stdout).ok()?;
     value.get("required").and_then(Value::as_u64).map(Bytes)
 }
@@ -171,7 +218,7 @@ mod tests {
             (b"hello", "no disk image"),
         ] {
             fs::write(&file, content).unwrap();
-            let error = recognise(&file).unwrap_err();
+            let error = recognise(&file, false).unwrap_err();
             assert!(
                 error.message.contains(wanted) && error.remedy.is_some(),
                 "{error}"
@@ -181,7 +228,7 @@ mod tests {
         iso[32769..32774].copy_from_slice(b"CD001");
         fs::write(&file, iso).unwrap();
         assert!(
-            recognise(&file)
+            recognise(&file, false)
                 .unwrap_err()
                 .to_string()
                 .contains("--cdrom '")

@@ -233,7 +233,7 @@ async fn look(ctx: &Ctx, path: &Path, wanted: &Wanted) -> Result<Header> {
     if found.format == Some("iso") {
         return Ok(found);
     }
-    if let Err(error) = image::recognise(path) {
+    if let Err(error) = image::recognise(path, false) {
         let what = error.message.replace(&path.display().to_string(), "");
         return refuse(
             what.trim(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::definition::Definition;
+use super::super::disks::live;
 use super::super::image::{self, Image, Internal};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
@@ -55,12 +56,12 @@ impl Reach<'_> {
                 let answer = qmp
                     .execute("query-named-block-nodes", Value::Null, ANSWER)
                     .await?;
-                for (node, _) in nodes {
+                for ((node, _), now) in nodes.iter().zip(present(qmp, nodes).await?) {
                     let image = answer
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .find(|item| item.get("node-name").and_then(Value::as_str) == Some(node))
+                        .find(|item| item.get("node-name").and_then(Value::as_str) == Some(&now))
                         .and_then(|item| Image::from_json(item.get("image")?))
                         .ok_or_else(|| {
                             Error::backend(format!("its QEMU says nothing of {}", shown(node)))
@@ -86,14 +87,12 @@ impl Reach<'_> {
                 taken
             }
             Self::Monitor(qmp) if memory => {
-                let state = nodes
-                    .first()
-                    .map(|(node, _)| node.clone())
-                    .unwrap_or_default();
+                let nodes = present(qmp, nodes).await?;
+                let state = nodes.first().cloned().unwrap_or_default();
                 job(
                     qmp,
                     "snapshot-save",
-                    json!({"tag": tag, "vmstate": state, "devices": names(nodes)}),
+                    json!({"tag": tag, "vmstate": state, "devices": nodes}),
                 )
                 .await
             }
@@ -113,9 +112,10 @@ impl Reach<'_> {
             return Err(Error::refused("it does not run"));
         };
         // One transaction: in all images or in none.
-        let actions: Vec<Value> = nodes
+        let actions: Vec<Value> = present(qmp, nodes)
+            .await?
             .iter()
-            .map(|(node, _)| {
+            .map(|node| {
                 json!({"type": "blockdev-snapshot-internal-sync",
                     "data": {"device": node, "name": tag}})
             })
@@ -148,10 +148,11 @@ impl Reach<'_> {
                 Ok(())
             }
             Self::Monitor(qmp) => {
+                let having = present(qmp, &having).await?;
                 job(
                     qmp,
                     "snapshot-delete",
-                    json!({"tag": tag, "devices": names(&having)}),
+                    json!({"tag": tag, "devices": having}),
                 )
                 .await
             }
@@ -176,11 +177,12 @@ impl Reach<'_> {
 /// # Errors
 /// QEMU's own words.
 pub async fn load(qmp: &mut Qmp, nodes: &[Node], tag: &str) -> Result<()> {
-    let state = nodes.first().map(|(node, _)| node.as_str());
+    let nodes = present(qmp, nodes).await?;
+    let state = nodes.first().cloned().unwrap_or_default();
     job(
         qmp,
         "snapshot-load",
-        json!({"tag": tag, "vmstate": state.unwrap_or_default(), "devices": names(nodes)}),
+        json!({"tag": tag, "vmstate": state, "devices": nodes}),
     )
     .await
 }
@@ -209,8 +211,20 @@ pub async fn goes(qmp: &mut Qmp) -> Result<bool> {
     Ok(status.get("status").and_then(Value::as_str) == Some("running"))
 }
 
-fn names(nodes: &[Node]) -> Vec<&str> {
-    nodes.iter().map(|(node, _)| node.as_str()).collect()
+/// What the nodes are called in the running QEMU: a disk that was moved while it ran is another one
+/// than it was started with.
+async fn present(qmp: &mut Qmp, nodes: &[Node]) -> Result<Vec<String>> {
+    let drives = qmp.execute("query-block", Value::Null, ANSWER).await?;
+    Ok(nodes
+        .iter()
+        .map(|(node, _)| {
+            live::items(&drives)
+                .find(|drive| live::is_drive(drive, node))
+                .and_then(live::node_in)
+                .unwrap_or(node)
+                .to_owned()
+        })
+        .collect())
 }
 
 /// The command for one image.

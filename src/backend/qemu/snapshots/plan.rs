@@ -348,10 +348,7 @@ impl Plan<'_> {
                     shown(name),
                     lacks.join(", ")
                 ),
-                Some(format!(
-                    "It holds only a part of the machine. Remove that disk first, or delete it: corral snapshot delete {id}@{}",
-                    encode_segment(name)
-                )),
+                Some(lacking(id, self.vm, &lacks)),
             );
         }
         if self.running && !stop {
@@ -520,4 +517,16 @@ pub(super) struct Back {
     pub(super) keep: Option<String>,
     /// It is hibernated, and what was saved then goes.
     pub(super) discard: bool,
+}
+
+/// A disk that was added after a snapshot was taken can go again; nothing else that lacks it can.
+fn lacking(id: &crate::model::InstanceId, vm: &Definition, lacks: &[&str]) -> String {
+    let disk = |name: &&str| vm.disks.iter().any(|disk| disk.name == **name);
+    match lacks.iter().find(|name| disk(name)) {
+        Some(name) => format!(
+            "It was taken before {0} was attached. Detach that first: corral disk remove {id} --disk {0}. Or delete the snapshot.",
+            shown(name)
+        ),
+        None => "Delete it: it holds only a part of the machine.".to_owned(),
+    }
 }

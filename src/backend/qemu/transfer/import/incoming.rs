@@ -128,7 +128,7 @@ pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
         Content::Gzip => Reading::Gzip(slice, LARGEST),
         Content::Image(driver) => {
             if driver == "raw" {
-                image::recognise(&path)?;
+                image::recognise(&path, false)?;
             }
             Reading::Image(Source {
                 slice,
