@@ -1,7 +1,7 @@
 //! Sizes, disks, NICs, media and published ports of an instance that is off.
 
 use corral::backend::contract::{
-    DiskMoveRequest, DiskRequest, MediaRequest, NicRequest, PublishRequest, ResizeRequest,
+    DiskMoveRequest, DiskRequest, Growth, MediaRequest, NicRequest, PublishRequest, ResizeRequest,
 };
 use corral::model::{Bytes, Disk, InstanceId, Operation};
 
@@ -79,7 +79,7 @@ async fn disks(bench: &Bench, id: &InstanceId) {
 
     let grow = |mib| DiskRequest::Grow {
         disk: slot.clone(),
-        to: Bytes::mib(mib),
+        size: Growth::To(Bytes::mib(mib)),
     };
     bench.once(family(), id, grow(128)).await;
     assert_eq!(size(&plain(bench, id).await).0, Some(Bytes::mib(128)));
@@ -164,6 +164,7 @@ async fn media(bench: &Bench, id: &InstanceId) {
     let insert = MediaRequest::Insert {
         drive: None,
         image: image.clone(),
+        force: false,
     };
     let eject = MediaRequest::Eject {
         drive: None,
