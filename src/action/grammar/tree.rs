@@ -140,7 +140,8 @@ fn command_of(row: &'static Row, word: &'static str) -> Command {
     for alias in row.aliases {
         let same_group =
             alias.rsplit_once(' ').map(|(g, _)| g) == row.name.rsplit_once(' ').map(|(g, _)| g);
-        if same_group {
+        // A short form of its own, `rmdisk`, has none of them.
+        if same_group && word == row.verb_word() {
             command = command.visible_alias(alias.rsplit_once(' ').map_or(*alias, |(_, w)| w));
         }
     }
