@@ -160,7 +160,9 @@ impl Journal {
                     error: None,
                     user: line.user.unwrap_or_default(),
                 });
-            } else if let Some(entry) = entries.iter_mut().rev().find(|e| e.task == line.task) {
+            } else if line.what == "end"
+                && let Some(entry) = entries.iter_mut().rev().find(|e| e.task == line.task)
+            {
                 entry.ended_at = Some(line.at);
                 entry.state = line.state.unwrap_or_default();
                 entry.error = line.error;
@@ -302,4 +304,36 @@ pub fn without_secrets(action: &Action) -> Action {
         }
     }
     clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_newer_corral_are_read_as_far_as_they_are_known_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("journal.jsonl");
+        let line = |format: u32, what: &str, more: &str| {
+            format!(
+                "{{\"format\":{format},\"what\":\"{what}\",\"task\":\"t1\",\"at\":\"2026-01-01T00:00:00Z\"{more}}}\n"
+            )
+        };
+        let text = [
+            line(2, "start", ",\"command\":\"corral stop web\",\"hue\":[1]"),
+            line(2, "moved", ",\"state\":\"elsewhere\""),
+            line(2, "end", ",\"state\":3"),
+            line(1, "end", ",\"state\":\"done\""),
+        ]
+        .concat();
+        std::fs::write(&file, &text).unwrap();
+        let history = Journal::open(Some(dir.path().to_owned())).read(9).unwrap();
+        assert_eq!(history.skipped, 1);
+        let [entry] = history.entries.as_slice() else {
+            panic!("{:?}", history.entries);
+        };
+        assert_eq!(entry.command, "corral stop web");
+        assert_eq!(entry.state, "done");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
 }

@@ -113,3 +113,19 @@ pub fn follow_others(engine: Arc<Engine>) -> BoxStream<'static, Arc<Vec<Task>>> 
         .filter_map(futures::future::ready)
         .boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_of_a_newer_corral_is_left_as_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("t1.json");
+        let text = r#"{"format": 2, "id": "t1", "state": "teleporting"}"#;
+        std::fs::write(&file, text).unwrap();
+        let mut files = TaskFiles::new(dir.path().to_owned());
+        assert_eq!(files.read().count(), 0);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+}

@@ -27,6 +27,12 @@ pub fn is_alive(pid: u32) -> bool {
         .is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
+/// Whether the file that a process was started from is gone, or another took its place.
+pub fn is_replaced(pid: u32) -> bool {
+    let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
+    exe.is_ok_and(|exe| exe.to_string_lossy().ends_with(" (deleted)"))
+}
+
 /// The number in a pidfile.
 pub fn read_pidfile(path: &Path) -> Option<u32> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()

@@ -620,6 +620,7 @@ async fn a_vm_on_a_full_disk_can_be_deleted() {
 /// Leaves what a corral killed in this phase would have left.
 fn killed(dir: &Path, change: Change, phase: Phase) {
     let op = op::Op {
+        format: op::FORMAT,
         change,
         phase,
         pid: u32::MAX - 1,

@@ -1,18 +1,13 @@
 //! This machine, as the one host of this backend.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::ctx::Ctx;
-use super::{accel, firmware, image, inventory, machine, proc, tpm};
+use super::{accel, firmware, inventory, machine, proc, tpm};
 use crate::backend::contract::{Hosts, ReadCx};
-use crate::link::child::{Cmd, run_ok};
-use crate::model::{Error, Host, Result, shown};
-
-/// It only prints.
-const LIMIT: Duration = Duration::from_secs(10);
+use crate::model::{Error, Host, Result};
 
 /// The hosts family.
 #[derive(Clone, Debug)]
@@ -26,7 +21,7 @@ impl Hosts for Machine {
         let (proven, version, tool, all) = tokio::join!(
             accel::prove(ctx, "host"),
             machine::version(ctx),
-            tool_version(ctx),
+            machine::tool_version(ctx),
             inventory::all(ctx, cx)
         );
         host.memory_used_bytes = proc::memory_used();
@@ -79,17 +74,4 @@ pub fn row(ctx: &Ctx) -> Host {
 
 fn told(error: &Error) -> String {
     error.to_string()
-}
-
-/// `qemu-img version 7.2.22 (Debian …)`
-async fn tool_version(ctx: &Ctx) -> Result<String> {
-    let output = run_ok(&Cmd::new(image::tool(&ctx.env)?).arg("--version"), LIMIT).await?;
-    let text = output.text();
-    let version = text
-        .split_whitespace()
-        .skip_while(|word| *word != "version")
-        .nth(1);
-    version
-        .map(|version| shown(version).into_owned())
-        .ok_or_else(|| Error::backend("qemu-img --version names no version"))
 }

@@ -26,6 +26,8 @@ pub struct Live {
     pub pid: Option<u32>,
     /// A guest agent has opened its line, as QEMU sees it.
     pub agent: Option<bool>,
+    /// Version of the QEMU it runs on, as its monitor greets.
+    pub version: Option<String>,
 }
 
 impl Live {
@@ -36,6 +38,7 @@ impl Live {
             native: None,
             pid: None,
             agent: None,
+            version: None,
         }
     }
 
@@ -106,6 +109,7 @@ async fn ask(ctx: &Ctx, qmp: &mut Qmp, limit: Duration, paths: &Paths, vm: &Defi
         native: Some(shown(word).into_owned()),
         pid,
         agent: lines.ok().as_ref().and_then(agent_line),
+        version: Some(qmp.version().to_owned()),
     }
 }
 

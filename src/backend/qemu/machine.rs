@@ -37,7 +37,19 @@ pub async fn version(ctx: &Ctx) -> Result<String> {
 /// # Errors
 /// Without QEMU.
 pub async fn ask_version(ctx: &Ctx) -> Result<String> {
-    let output = run_ok(&Cmd::new(ctx.qemu()?).arg("--version"), LIMIT).await?;
+    version_of(&ctx.qemu()?).await
+}
+
+/// `qemu-img`'s version.
+///
+/// # Errors
+/// Without it.
+pub async fn tool_version(ctx: &Ctx) -> Result<String> {
+    version_of(&super::image::tool(&ctx.env)?).await
+}
+
+async fn version_of(program: &std::path::Path) -> Result<String> {
+    let output = run_ok(&Cmd::new(program).arg("--version"), LIMIT).await?;
     let text = output.text();
     let version = text
         .split_whitespace()
@@ -45,7 +57,7 @@ pub async fn ask_version(ctx: &Ctx) -> Result<String> {
         .nth(1);
     version
         .map(|version| shown(version).into_owned())
-        .ok_or_else(|| Error::backend("qemu-system-x86_64 --version names no version"))
+        .ok_or_else(|| Error::backend(format!("{} --version names no version", program.display())))
 }
 
 /// What this QEMU can be asked for.

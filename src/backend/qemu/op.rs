@@ -17,6 +17,9 @@ use super::store::{Store, is_there};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Bytes, Error, Result, shown};
 
+/// The newest format of the file that this corral writes.
+pub const FORMAT: u32 = 1;
+
 /// The file's name.
 pub const FILE: &str = "op.json";
 
@@ -202,6 +205,9 @@ pub enum Phase {
 /// The content of `op.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Op {
+    /// Format of the file; a newer one than [`FORMAT`] is left to the corral that knows it.
+    #[serde(default)]
+    pub format: u32,
     /// What.
     #[serde(flatten)]
     pub change: Change,
@@ -245,6 +251,7 @@ impl Journal {
         }
         let pid = std::process::id();
         let op = Op {
+            format: FORMAT,
             change,
             phase: Phase::Begun,
             pid,
@@ -379,6 +386,14 @@ pub fn read(file: &Path) -> Result<Option<Op>> {
         }
         Err(e) => return Err(fault("read", file, e)),
     };
+    let format = serde_json::from_slice::<Format>(&bytes).map_or(0, |it| it.format);
+    if format > FORMAT {
+        let message = format!(
+            "a newer corral is changing it, or was interrupted ({}, format {format})",
+            file.display()
+        );
+        return Err(Error::conflict(message).remedy("Use the newer corral: it knows what is left"));
+    }
     serde_json::from_slice(&bytes).map(Some).map_err(|e| {
         Error::invalid(format!("{} cannot be read: {e}", file.display()))
             .remedy("Look at the VM's disks, then remove that file.")
@@ -401,6 +416,13 @@ pub fn unfinished(dir: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// The part of the file that stays what it is.
+#[derive(Deserialize)]
+struct Format {
+    #[serde(default)]
+    format: u32,
 }
 
 /// The remedy of a change that failed and left its record.
@@ -464,6 +486,24 @@ mod tests {
         // One that gave up leaves it to doctor, even while its process lives on.
         drop(Journal::begin(&dir, Change::Create).unwrap());
         assert!(matches!(&leftovers(&store).unwrap()[0].op, Some(Ok(op)) if !op.is_alive()));
+    }
+
+    #[test]
+    fn a_newer_record_is_left_to_the_newer_corral() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let dir = store.dir("x").unwrap();
+        fs::create_dir_all(&dir).unwrap();
+        let text = format!("{{\"format\": {}, \"op\": \"teleport\"}}", FORMAT + 1);
+        fs::write(dir.join(FILE), &text).unwrap();
+        let error = Journal::begin(&dir, Change::Create).unwrap_err();
+        assert!(error.message.contains("newer corral"), "{error}");
+        assert!(leftovers(&store).unwrap()[0].message().contains("newer"));
+        // One of the same words and another meaning too.
+        let text = text.replace("teleport", "create");
+        fs::write(dir.join(FILE), &text).unwrap();
+        assert!(Journal::begin(&dir, Change::Create).is_err());
+        assert_eq!(fs::read_to_string(dir.join(FILE)).unwrap(), text);
     }
 
     #[test]

@@ -24,9 +24,16 @@ pub const MONITOR: Duration = Duration::from_secs(5);
 /// Until QEMU has set up its devices and gone to the background.
 const START: Duration = Duration::from_secs(60);
 
+/// The newest format of [`Launch`], counted up when guests are started with something that later
+/// operations need.
+pub const LAUNCH: u32 = 1;
+
 /// How a process was started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launch {
+    /// Which corral's [`LAUNCH`] it was; 0 is from before there was one.
+    #[serde(default)]
+    pub format: u32,
     /// The process.
     pub pid: u32,
     /// With what.
@@ -113,6 +120,7 @@ async fn launch(
         return Err(failed(&called, &paths, &output.complaint()));
     }
     let launch = Launch {
+        format: LAUNCH,
         pid: signal::read_pidfile(&paths.pid).unwrap_or_default(),
         accel,
         at: Timestamp::now(),

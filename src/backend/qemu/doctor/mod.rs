@@ -1,7 +1,12 @@
 //! What this context needs, and what is left lying about.
 
+mod disks;
 mod orphans;
+mod rest;
+mod running;
 pub(super) mod vms;
+
+use std::os::unix::fs::MetadataExt as _;
 
 use super::accel::probe::Leftovers;
 use super::ctx::Ctx;
@@ -14,19 +19,23 @@ const LOW: u64 = 5 << 30;
 
 /// All checks.
 pub async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
-    let mut all = vec![program(ctx).await];
-    if all
-        .iter()
-        .all(|check| check.status == crate::model::CheckStatus::Ok)
-    {
-        all.push(acceleration(ctx).await);
+    let version = machine::ask_version(ctx).await;
+    let mut all = Vec::new();
+    match &version {
+        Ok(version) => {
+            all.push(Check::ok("qemu.binary", format!("QEMU {version}")));
+            all.push(acceleration(ctx).await);
+        }
+        Err(error) => all.push(failed("qemu.binary", error.clone())),
     }
-    all.push(tools(ctx));
+    let version = version.ok();
+    all.push(tools(ctx, version.as_deref()).await);
     all.push(uefi(ctx));
     all.extend(space(ctx));
-    all.extend(vms::checks(ctx, cx).await);
+    all.extend(vms::checks(ctx, cx, version.as_deref()).await);
     all.extend(unfinished(ctx));
     all.extend(orphans::checks(ctx));
+    all.extend(rest::check(ctx));
     all.extend(probes(ctx));
     all.extend(autostart::check(ctx));
     for check in &mut all {
@@ -43,13 +52,6 @@ fn failed(id: &str, error: Error) -> Check {
     }
 }
 
-async fn program(ctx: &Ctx) -> Check {
-    match machine::ask_version(ctx).await {
-        Ok(version) => Check::ok("qemu.binary", format!("QEMU {version}")),
-        Err(error) => failed("qemu.binary", error),
-    }
-}
-
 async fn acceleration(ctx: &Ctx) -> Check {
     match accel::prove(ctx, "host").await {
         Ok(accel) if accel.kvm => Check::ok("qemu.accel", accel.why),
@@ -61,12 +63,29 @@ async fn acceleration(ctx: &Ctx) -> Check {
     }
 }
 
-fn tools(ctx: &Ctx) -> Check {
-    if ctx.env.which("qemu-img").is_some() {
-        return Check::ok("qemu.img", "qemu-img found");
+async fn tools(ctx: &Ctx, qemu: Option<&str>) -> Check {
+    if ctx.env.which("qemu-img").is_none() {
+        return Check::fail("qemu.img", "qemu-img is not installed: no disk can be made")
+            .remedy("sudo apt install qemu-utils");
     }
-    Check::fail("qemu.img", "qemu-img is not installed: no disk can be made")
-        .remedy("sudo apt install qemu-utils")
+    let part = |version: &str| {
+        let mut parts = version.split('.');
+        format!(
+            "{}.{}",
+            parts.next().unwrap_or(""),
+            parts.next().unwrap_or("")
+        )
+    };
+    match (machine::tool_version(ctx).await, qemu) {
+        // What one writes the other may not read.
+        (Ok(img), Some(qemu)) if part(&img) != part(qemu) => Check::warn(
+            "qemu.img",
+            format!("qemu-img is {img}, and QEMU is {qemu}: they do not belong together"),
+        )
+        .remedy("Install both from one place: sudo apt install qemu-system-x86 qemu-utils"),
+        (Ok(img), _) => Check::ok("qemu.img", format!("qemu-img {img}")),
+        (Err(error), _) => failed("qemu.img", error),
+    }
 }
 
 fn uefi(ctx: &Ctx) -> Check {
@@ -84,22 +103,44 @@ fn uefi(ctx: &Ctx) -> Check {
     }
 }
 
-fn space(ctx: &Ctx) -> Option<Check> {
-    let mut dir = ctx.store.root();
-    while !dir.exists() {
-        dir = dir.parent()?;
+/// Where disks grow, and where states and logs do, if that is another file system.
+fn space(ctx: &Ctx) -> Vec<Check> {
+    let (root, state) = (ctx.store.root().to_owned(), ctx.state_dir());
+    let mut seen = Vec::new();
+    let mut out = Vec::new();
+    for (id, what, dir) in [
+        ("qemu.space", "disks", root),
+        ("qemu.state-space", "states and logs", state),
+    ] {
+        let Some(dir) = dir.ancestors().find(|dir| dir.exists()) else {
+            continue;
+        };
+        let device = std::fs::metadata(dir).map(|meta| meta.dev()).ok();
+        if seen.contains(&device) {
+            continue;
+        }
+        seen.push(device);
+        out.extend(space_in(id, what, dir));
     }
+    out
+}
+
+fn space_in(id: &str, what: &str, dir: &std::path::Path) -> Option<Check> {
     let stat = rustix::fs::statvfs(dir).ok()?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
-    let text = format!("{} free for disks in {}", Bytes(free), dir.display());
+    let full = 100 - (stat.f_bavail.saturating_mul(100) / stat.f_blocks.max(1)).min(100);
+    let left = Bytes(free);
     Some(if free < LOW {
         Check::warn(
-            "qemu.space",
-            format!("only {text}: guests pause when it fills"),
+            id,
+            format!(
+                "space for {what} {full} % full ({left} left in {}): guests pause when it fills",
+                dir.display()
+            ),
         )
-        .remedy("Free some, or move disks elsewhere.")
+        .remedy("Free some: corral image list --unused; or see: corral storage list")
     } else {
-        Check::ok("qemu.space", text)
+        Check::ok(id, format!("{left} free for {what} in {}", dir.display()))
     })
 }
 
@@ -126,6 +167,13 @@ pub async fn repair(ctx: &Ctx, cx: &TaskCx, check: &str) -> Result<Outcome> {
     }
     if let Some(key) = check.strip_prefix("qemu.stale.") {
         return vms::tidy(ctx, key).await;
+    }
+    if let Some(key) = check.strip_prefix(disks::LEAKS) {
+        cx.step("Give leaked clusters back");
+        return disks::mend(ctx, key).await;
+    }
+    if check == rest::TEMPORARY {
+        return rest::tidy(ctx);
     }
     if let Some(key) = check.strip_prefix("qemu.orphan.") {
         return orphans::tidy(ctx, key);

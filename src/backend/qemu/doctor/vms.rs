@@ -3,18 +3,33 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use futures::StreamExt as _;
+use tokio::time::Instant;
+
 use super::super::ctx::Ctx;
 use super::super::definition::{Definition, FORMAT};
 use super::super::live::{self, Live};
 use super::super::snapshots::record::Records;
 use super::super::store::{self, DEFINITION, real};
 use super::super::{image, locks, process};
-use super::{failed, fix};
+use super::running::{self, Runs};
+use super::{disks, failed, fix};
 use crate::backend::contract::ReadCx;
+use crate::link::ports::is_free;
 use crate::model::{Check, Error, Outcome, Result, State, encode_segment};
 
-/// One or more checks for each VM that is not as it should be.
-pub(super) async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
+/// Asked at the same time: one that hangs holds up few others.
+const TOGETHER: usize = 16;
+
+/// What was seen of one VM.
+struct Looked {
+    vm: Definition,
+    live: Option<Live>,
+    checks: Vec<Check>,
+}
+
+/// One or more checks for each VM that is not as it should be. `installed` is QEMU's version.
+pub(super) async fn checks(ctx: &Ctx, cx: &ReadCx, installed: Option<&str>) -> Vec<Check> {
     let entries = match ctx.store.list() {
         Ok(entries) => entries,
         Err(error) => return vec![failed("qemu.definitions", error)],
@@ -22,27 +37,81 @@ pub(super) async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
     let mut out = Vec::new();
     let mut good = Vec::new();
     for entry in entries {
-        let key = encode_segment(&entry.name);
         match entry.definition {
-            Ok(vm) => {
-                out.extend(records(ctx, &vm, &key));
-                out.extend(odd_keys(ctx, &vm, &key));
-                out.extend(files_of(ctx, &vm, &key).await);
-                out.extend(process_of(ctx, cx, &vm, &key).await);
-                good.push(vm);
+            Ok(vm) => good.push(vm),
+            Err(error) => {
+                let key = encode_segment(&entry.name);
+                out.push(failed(&format!("qemu.definition.{key}"), error));
             }
-            Err(error) => out.push(failed(&format!("qemu.definition.{key}"), error)),
         }
     }
-    out.extend(ports(ctx, &good));
-    out.extend(images(ctx, &good));
+    // What one VM takes longer is that VM's fault, and the others are told all the same.
+    let left = cx.left();
+    let looks = Instant::now() + left.mul_f64(0.6);
+    let looked: Vec<Looked> = futures::stream::iter(good)
+        .map(|vm| one(ctx, vm, looks))
+        .buffered(TOGETHER)
+        .collect()
+        .await;
+    let mut definitions = Vec::new();
+    let (mut running, mut idle) = (Vec::new(), Vec::new());
+    for Looked { vm, live, checks } in &looked {
+        out.extend(checks.iter().cloned());
+        definitions.push(vm);
+        match live {
+            Some(live) if live.is_active() => running.push(Runs { vm, live }),
+            Some(live) if disks::is_idle(ctx, vm, live) => idle.push(vm),
+            _ => {}
+        }
+    }
+    out.extend(running::checks(ctx, &running, installed));
+    out.extend(ports(ctx, &definitions));
+    out.extend(taken_ports(ctx, &idle, &running));
+    out.extend(images(ctx, &definitions));
+    out.extend(disks::checks(ctx, &idle, looks + left.mul_f64(0.2)).await);
     out
+}
+
+async fn one(ctx: &Ctx, vm: Definition, until: Instant) -> Looked {
+    let key = encode_segment(&vm.name);
+    let mut checks = Vec::new();
+    let look = async {
+        let limit = until.saturating_duration_since(Instant::now());
+        let live = live::look(ctx, &vm, process::MONITOR.min(limit)).await;
+        (files_of(ctx, &vm, &key).await, live)
+    };
+    let looked = tokio::time::timeout_at(until, look).await;
+    checks.extend(records(ctx, &vm, &key));
+    checks.extend(odd_keys(ctx, &vm, &key));
+    checks.extend(vm.readonly_reason().map(|why| {
+        Check::warn(&format!("qemu.newer.{key}"), why).remedy("Use the newer corral to change it.")
+    }));
+    let live = match looked {
+        Ok((files, live)) => {
+            checks.extend(files);
+            checks.extend(process_of(ctx, &live, &vm, &key));
+            Some(live)
+        }
+        Err(_) => {
+            let message = format!("{}: it could not be looked at in time", ctx.called(&vm));
+            let check = Check::fail(&format!("qemu.slow.{key}"), message);
+            checks.push(check.remedy("Where its files are may hang: df; ls -l"));
+            None
+        }
+    };
+    Looked { vm, live, checks }
 }
 
 fn records(ctx: &Ctx, vm: &Definition, key: &str) -> Option<Check> {
     let dir = ctx.store.dir(&vm.name).ok()?;
-    let error = Records::load(&dir).err()?;
-    Some(failed(&format!("qemu.snapshots.{key}"), error))
+    let id = format!("qemu.snapshots.{key}");
+    match Records::load(&dir) {
+        Ok(records) => records.readonly_reason().map(|why| {
+            let message = format!("{}: {why}", ctx.called(vm));
+            Check::warn(&id, message).remedy("Use the newer corral to change them.")
+        }),
+        Err(error) => Some(failed(&id, error)),
+    }
 }
 
 /// A key that was mistyped does nothing, and nothing else says so.
@@ -83,10 +152,9 @@ async fn files_of(ctx: &Ctx, vm: &Definition, key: &str) -> Option<Check> {
     None
 }
 
-async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Option<Check> {
+fn process_of(ctx: &Ctx, live: &Live, vm: &Definition, key: &str) -> Option<Check> {
     let id = ctx.id(&vm.name);
-    let live = live::look(ctx, vm, process::MONITOR.min(cx.left())).await;
-    if stale(ctx, vm, &live) {
+    if stale(ctx, vm, live) {
         return Some(
             Check::warn(
                 &format!("qemu.stale.{key}"),
@@ -99,7 +167,7 @@ async fn process_of(ctx: &Ctx, cx: &ReadCx, vm: &Definition, key: &str) -> Optio
     (live.state == State::Unknown).then(|| {
         let why = live.reason.clone().unwrap_or_default();
         let why = why.strip_prefix(&format!("{id}: ")).unwrap_or(&why);
-        let check = Check::warn(&format!("qemu.silent.{key}"), format!("{id}: {why}"));
+        let check = Check::fail(&format!("qemu.silent.{key}"), format!("{id}: {why}"));
         if live.is_active() {
             return check.remedy(format!("corral stop --force {id}"));
         }
@@ -143,7 +211,34 @@ pub(in super::super) async fn tidy(ctx: &Ctx, key: &str) -> Result<Outcome> {
     Ok(Outcome::changed(format!("{} is tidy", ctx.called(&vm))))
 }
 
-fn ports(ctx: &Ctx, vms: &[Definition]) -> Vec<Check> {
+/// Ports that another program has: the VM does not start as long as it does.
+fn taken_ports(ctx: &Ctx, off: &[&Definition], on: &[Runs<'_>]) -> Vec<Check> {
+    let mut out = Vec::new();
+    // Two VMs with one port are told by themselves.
+    let ours = on.iter().flat_map(|runs| &runs.vm.nics);
+    let ours: Vec<u16> = ours.flat_map(|nic| &nic.forwards).map(|f| f.port).collect();
+    for vm in off {
+        let forwards = vm.nics.iter().flat_map(|nic| &nic.forwards);
+        // Where corral picked it, another does as well.
+        for f in forwards.filter(|f| f.port > 0 && !f.picked) {
+            if is_free(&f.host, f.port) || ours.contains(&f.port) {
+                continue;
+            }
+            let id = ctx.id(&vm.name);
+            let place = format!("{}:{}", f.host, f.port);
+            out.push(
+                Check::warn(
+                    &format!("qemu.port-taken.{}", f.port),
+                    format!("{id} publishes {place}, which another program uses: it cannot start"),
+                )
+                .remedy(format!("See which: ss -ltnp 'sport = :{}'", f.port)),
+            );
+        }
+    }
+    out
+}
+
+fn ports(ctx: &Ctx, vms: &[&Definition]) -> Vec<Check> {
     let mut out = Vec::new();
     let mut taken = BTreeMap::<u16, &str>::new();
     for vm in vms {
@@ -169,7 +264,7 @@ fn ports(ctx: &Ctx, vms: &[Definition]) -> Vec<Check> {
 }
 
 /// Images that two definitions name and at least one writes.
-fn images(ctx: &Ctx, vms: &[Definition]) -> Vec<Check> {
+fn images(ctx: &Ctx, vms: &[&Definition]) -> Vec<Check> {
     let mut writers = BTreeMap::<PathBuf, &str>::new();
     let mut out = Vec::new();
     let mut told = |file: &PathBuf, message: String| {

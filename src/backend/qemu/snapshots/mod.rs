@@ -68,7 +68,8 @@ pub async fn prepare(
 ) -> Result<Prepared> {
     let vm = ctx.store.load(&on.name)?;
     let fresh = vm.uuid.to_string();
-    if let Some(why) = vm.readonly_reason() {
+    let noted = Records::load(&ctx.store.dir(&vm.name)?).unwrap_or_default();
+    if let Some(why) = vm.readonly_reason().or_else(|| noted.readonly_reason()) {
         return Ok(Prepared::refused(
             fresh,
             why,

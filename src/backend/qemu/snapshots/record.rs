@@ -13,9 +13,15 @@ use crate::model::{Consistency, Error, Result, shown};
 /// The file's name.
 const FILE: &str = "snapshots.toml";
 
+/// The newest format of the file that this corral writes.
+const FORMAT: u32 = 1;
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Records {
+    /// Format of the file; a newer one than [`FORMAT`] is read and never written.
+    #[serde(default)]
+    pub format: u32,
     /// The snapshot that the present state descends from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
@@ -74,9 +80,29 @@ impl Records {
         })
     }
 
+    /// Why no snapshot may be taken, restored or deleted, when a newer corral wrote the file.
+    pub fn readonly_reason(&self) -> Option<String> {
+        (self.format > FORMAT).then(|| {
+            format!(
+                "its snapshots were noted by a newer corral (format {}, this one knows {FORMAT}): they can be looked at, not changed",
+                self.format
+            )
+        })
+    }
+
     /// Writes the file.
+    ///
+    /// # Errors
+    /// `Refused` over one of a newer corral.
     pub fn save(&self, dir: &Path) -> Result<()> {
-        let text = toml::to_string_pretty(self)
+        if let Some(why) = self.readonly_reason() {
+            return Err(Error::refused(why).remedy("Use the newer corral."));
+        }
+        let now = Self {
+            format: FORMAT,
+            ..self.clone()
+        };
+        let text = toml::to_string_pretty(&now)
             .map_err(|e| Error::backend(format!("{FILE} cannot be written: {e}")))?;
         write_atomically(&file(dir), text.as_bytes())
     }
@@ -144,6 +170,16 @@ mod tests {
         assert_eq!(records.children("a"), ["c"]);
         records.lost("c");
         assert_eq!(records.current.as_deref(), Some("a"));
+        let newer = format!(
+            "format = {}\n[[snapshot]]\nname = \"n\"\nhue = 1\n",
+            FORMAT + 1
+        );
+        std::fs::write(dir.path().join(FILE), &newer).unwrap();
+        let records = Records::load(dir.path()).unwrap();
+        assert!(records.readonly_reason().is_some() && records.get("n").is_some());
+        assert!(records.save(dir.path()).is_err());
+        let kept = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert_eq!(kept, newer);
         std::fs::write(dir.path().join(FILE), "snapshot = 3").unwrap();
         assert!(Records::load(dir.path()).is_err());
     }

@@ -302,6 +302,16 @@ fn read(file: &Path, name: &str) -> Result<String> {
         ))
         .remedy(format!("If it is yours: chown {me} '{}'", file.display())));
     }
+    if meta.mode() & 0o002 != 0 {
+        return Err(Error::refused(format!(
+            "{} may be written by anybody, and it says what is run",
+            file.display()
+        ))
+        .remedy(format!(
+            "Look through it, then: chmod o-w '{}'",
+            file.display()
+        )));
+    }
     if !meta.is_file() || meta.len() > LONGEST {
         return Err(Error::invalid(format!(
             "{} is not a definition",
@@ -371,6 +381,20 @@ mod tests {
         );
         assert!(store.save(&vm).is_err());
         assert!(store.list().unwrap()[0].definition.is_err());
+    }
+
+    #[test]
+    fn a_definition_that_anybody_may_write_is_not_used() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (_keep, store) = store();
+        let vm = sample("web", &store.dir("web").unwrap());
+        store.save(&vm).unwrap();
+        let file = store.file("web").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        let error = store.load("web").unwrap_err();
+        assert!(error.to_string().contains("chmod o-w"), "{error}");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o664)).unwrap();
+        assert!(store.load("web").is_ok());
     }
 
     #[test]
