@@ -27,7 +27,7 @@ use corral::backend::qemu::publish::Publish;
 use corral::backend::qemu::resize::Resize;
 use corral::model::{Bytes, Detail, ErrorKind, Outcome, Result, State};
 use lab::guest::guest;
-use lab::{Lab, READ, free_port, request, task};
+use lab::{Lab, READ, free_port, request, task, task_within};
 
 /// What sshd inside the guest says to whoever connects: QEMU itself takes any connection.
 fn banner(port: u16) -> String {
@@ -730,4 +730,109 @@ async fn a_change_that_was_killed_is_ended_or_taken_back() {
 
 fn at_any() -> PublishRequest {
     at(0, 80, "tcp")
+}
+
+/// What a monitor that agrees to everything, and does nothing, was told.
+type Told = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
+
+/// Listens where the VM's monitor would: all is as it was, whatever it takes.
+fn nods(lab: &Lab, name: &str) -> Told {
+    let vm = load(lab, name);
+    let paths = lab.ctx.paths(&vm.uuid).unwrap();
+    std::fs::create_dir_all(&paths.dir).unwrap();
+    let listener = UnixListener::bind(&paths.qmp).unwrap();
+    let told = Told::default();
+    let heard = told.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let heard = heard.clone();
+            let uuid = vm.uuid;
+            std::thread::spawn(move || -> std::io::Result<()> {
+                let greeting = include_str!("../fixtures/qemu/greeting.json");
+                writeln!(stream, "{}", greeting.replace('\n', ""))?;
+                for line in BufReader::new(stream.try_clone()?).lines() {
+                    let line = line?;
+                    let asked: serde_json::Value = serde_json::from_str(&line).unwrap();
+                    let place = serde_json::json!({"socket-id": 0, "core-id": 1, "thread-id": 0});
+                    let answer = match asked["execute"].as_str().unwrap() {
+                        "query-uuid" => serde_json::json!({"UUID": uuid}),
+                        "query-status" => serde_json::json!({"status": "running"}),
+                        "query-cpus-fast" => serde_json::json!([{"cpu-index": 0}]),
+                        "query-hotpluggable-cpus" => {
+                            serde_json::json!([{"type": "x-cpu", "props": place}])
+                        }
+                        "query-memory-size-summary" => {
+                            serde_json::json!({"base-memory": 256 << 20, "plugged-memory": 0})
+                        }
+                        "query-balloon" => serde_json::json!({"actual": 256 << 20}),
+                        "qom-list" | "query-chardev" => serde_json::json!([]),
+                        "human-monitor-command" => serde_json::json!(""),
+                        _ => serde_json::json!({}),
+                    };
+                    heard.lock().unwrap().push(line);
+                    writeln!(
+                        stream,
+                        "{}",
+                        serde_json::json!({"return": answer, "id": asked["id"]})
+                    )?;
+                }
+                Ok(())
+            });
+        }
+    });
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_monitor_that_only_nods_is_not_believed() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let mut vm = lab.define(&image, "web").await;
+    vm.max_cpus = Some(2);
+    vm.max_memory = Some(Bytes::gib(1));
+    lab.ctx.store.save(&vm).unwrap();
+    let told = nods(&lab, "web");
+    let said = |word: &str| {
+        told.lock()
+            .unwrap()
+            .iter()
+            .filter(|l| l.contains(word))
+            .count()
+    };
+    let row = lab.instance("web", State::Running);
+    let short = || task_within(&row.id, Some(Duration::from_secs(1)));
+
+    let sizes = Resize(lab.ctx.clone());
+    let plan = lab.prepare(&sizes, &row, memory(200)).await;
+    let error = sizes.run(&short(), plan).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TimedOut);
+    assert!(
+        error.message.contains("does not react to its balloon"),
+        "{error}"
+    );
+    // It is told to take back what it may have given.
+    assert_eq!(said(&format!("{{\"value\":{}}}", 256 << 20)), 1);
+    for request in [cpus(2), memory(384)] {
+        let plan = lab.prepare(&sizes, &row, request).await;
+        let error = sizes.run(&short(), plan).await.unwrap_err();
+        assert!(error.message.contains("does not have it"), "{error}");
+    }
+    let cards = Nics(lab.ctx.clone());
+    let add = NicRequest::Add {
+        network: None,
+        model: None,
+        mac: None,
+    };
+    let plan = lab.prepare(&cards, &row, add).await;
+    let error = cards.run(&short(), plan).await.unwrap_err();
+    assert!(error.message.contains("does not have it"), "{error}");
+    assert_eq!((said("netdev_add"), said("netdev_del")), (1, 1));
+    let ports = Publish(lab.ctx.clone());
+    let plan = lab.prepare(&ports, &row, at(free_port(), 80, "tcp")).await;
+    let error = ports.run(&short(), plan).await.unwrap_err();
+    assert!(error.message.contains("QEMU does not publish"), "{error}");
+
+    // Nothing of it is in the definition, and nothing is half done.
+    assert_eq!(load(&lab, "web"), vm);
+    assert!(!lab.ctx.store.dir("web").unwrap().join("op.json").exists());
 }
