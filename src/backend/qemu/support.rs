@@ -69,7 +69,6 @@ pub fn cell(operation: Operation) -> Support {
         ),
         Operation::Media => Support::Conditional("it has a CD-ROM drive".to_owned()),
         Operation::Route => Support::Conditional("the port is forwarded".to_owned()),
-        _ => Support::No("not part of this backend".to_owned()),
     }
 }
 
