@@ -46,7 +46,7 @@ impl World {
                 self.with_stores(|stores| {
                     stores
                         .backups
-                        .retain(|b| b.name != *name || b.guest.id() != guest.id())
+                        .retain(|b| b.name != *name || b.guest.id() != guest.id());
                 });
             }
             Act::RestoreBackup { name } => {

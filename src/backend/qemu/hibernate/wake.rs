@@ -30,7 +30,7 @@ pub(in super::super) async fn wake_plan(
     let dir = folder(ctx, &seen.vm)?;
     let give_up = format!("Give the saved state up: corral start {id} --discard-state");
     if discard {
-        let nodes = images(&seen.vm)?;
+        let nodes = images(&seen.vm);
         plan.steps.insert(
             0,
             Step::new(
@@ -82,8 +82,8 @@ fn names(nodes: &[Node]) -> Vec<&str> {
 }
 
 /// The images that could hold a state; none where the definition was changed so that none can.
-fn images(vm: &Definition) -> Result<Vec<Node>> {
-    Ok(nodes(vm).unwrap_or_else(|_| vm.snapshot_nodes()))
+fn images(vm: &Definition) -> Vec<Node> {
+    nodes(vm).unwrap_or_else(|_| vm.snapshot_nodes())
 }
 
 /// The images that the state is in.
@@ -212,7 +212,7 @@ pub(in super::super) async fn discard(ctx: &Ctx, seen: &Seen) -> Result<()> {
     let dir = folder(ctx, &seen.vm)?;
     let mut journal = Journal::begin(&dir, Change::Wake)?;
     journal.phase(Phase::Recording)?;
-    forget(ctx, &seen.vm, &images(&seen.vm)?)
+    forget(ctx, &seen.vm, &images(&seen.vm))
         .await
         .map_err(|error| op::remedied(&dir, error))?;
     journal.finish()?;
