@@ -20,13 +20,14 @@ async fn qemu_keeps_the_contract_with_a_real_guest() {
     let files = Files::new(folder.path());
     let elsewhere = folder.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::create_dir(folder.path().join("backups")).unwrap();
     let bench = Arc::new(Bench {
         backend: lab.backend(),
         context: "local".to_owned(),
         namespace: None,
         patience: Duration::from_secs(100),
         source: DiskSource::Copy(disk.to_str().unwrap().to_owned()),
-        image: files.disk.to_str().unwrap().to_owned(),
+        image: disk.to_str().unwrap().to_owned(),
         elsewhere: elsewhere.to_str().unwrap().to_owned(),
         files,
         calls: None,

@@ -16,6 +16,7 @@ use super::disks::{Target, failed, gone, save, show};
 use super::drive::device_id;
 use super::image;
 use super::op::{self, Change, Journal, Phase};
+use super::slots::Slots;
 use super::{events, locks, process};
 use crate::backend::contract::{Changes, MediaRequest, Prepared, ReadCx, TaskCx};
 use crate::link::qmp::Qmp;
@@ -81,8 +82,8 @@ fn drive<'a>(id: &InstanceId, vm: &'a Definition, name: Option<&str>) -> Result<
     let names: Vec<_> = vm.cdroms.iter().map(|medium| shown(&medium.name)).collect();
     match (name, vm.cdroms.as_slice()) {
         (_, []) => Err(Error::refused(format!("{id} has no CD-ROM drive")).remedy(format!(
-            "A drive comes with a new VM: corral create NAME --cdrom FILE. To let {id} read the image \
-             without one: corral disk add {id} --image FILE --format raw --readonly"
+            "It gets one with the first medium while it is off: corral stop {id}. To let it read the \
+             image without: corral disk add {id} --image FILE --format raw --readonly"
         ))),
         (None, [only]) => Ok(only),
         (None, _) => Err(Error::invalid(format!(
@@ -110,7 +111,13 @@ async fn plan(target: &Target<'_>, cx: &ReadCx, request: MediaRequest) -> Result
         } => (drive, Some(image), force),
         MediaRequest::Eject { drive, force } => (drive, None, force),
     };
-    let medium = drive(id, vm, name.as_deref())?;
+    let added;
+    let medium = if vm.cdroms.is_empty() && image.is_some() && !target.runs() {
+        added = new_drive(vm)?;
+        &added
+    } else {
+        drive(id, vm, name.as_deref())?
+    };
     let image = match image {
         Some(image) => {
             let path = image::absolute(image.as_ref());
@@ -152,7 +159,12 @@ async fn plan(target: &Target<'_>, cx: &ReadCx, request: MediaRequest) -> Result
     if let Some(out) = inside.filter(|out| Some(out) != image.as_ref()) {
         notes.push(format!("Takes {} out of {label}", show(&out)));
     }
-    steps.push(target.write_down("Write it into the definition")?);
+    let step = if vm.cdroms.is_empty() {
+        format!("Write the drive {label} with it into the definition")
+    } else {
+        "Write it into the definition".to_owned()
+    };
+    steps.push(target.write_down(step)?);
     let mut prepared = Prepared::new("", steps);
     prepared.notes = notes;
     Ok(prepared.with(Plan {
@@ -161,6 +173,24 @@ async fn plan(target: &Target<'_>, cx: &ReadCx, request: MediaRequest) -> Result
         image,
         force,
     }))
+}
+
+/// A drive for a VM that has none and is off: beside its disks.
+fn new_drive(vm: &Definition) -> Result<MediumDef> {
+    let scsi = vm.disks.first().is_some_and(|disk| disk.bus == "scsi");
+    let bus = if scsi && !vm.is_windows() {
+        "scsi"
+    } else {
+        "sata"
+    };
+    let slot = Slots::of(vm)?.free_for(bus, false).ok_or_else(|| {
+        Error::refused("there is no place left for a CD-ROM drive").remedy("Remove a disk first.")
+    })?;
+    Ok(MediumDef {
+        name: "cdrom0".to_owned(),
+        path: None,
+        slot: Some(slot),
+    })
 }
 
 fn locked(id: &InstanceId, drive: &str) -> Error {
@@ -252,6 +282,10 @@ fn write_down(
     live: bool,
 ) -> Result<()> {
     let mut after = vm.clone();
+    if after.cdroms.is_empty() {
+        after.pin_slots()?;
+        after.cdroms.push(new_drive(vm)?);
+    }
     for medium in after.cdroms.iter_mut().filter(|m| m.name == drive) {
         medium.path.clone_from(&image);
     }
@@ -309,7 +343,7 @@ mod tests {
         let id = InstanceId::new("local", None, "web");
         let mut vm = sample("web", Path::new("/d"));
         let error = drive(&id, &vm, None).unwrap_err();
-        assert!(error.to_string().contains("--cdrom"), "{error}");
+        assert!(error.to_string().contains("--readonly"), "{error}");
         for name in ["cdrom0", "cdrom1"] {
             assert!(drive(&id, &vm, None).is_ok() != vm.cdroms.is_empty());
             vm.cdroms.push(MediumDef {
