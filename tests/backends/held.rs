@@ -46,6 +46,18 @@ impl Held {
 
     /// Runs corral until it stops there, and kills it.
     pub fn kill(&self, lab: &Lab, words: &[&str], when: &str, at: &str) {
+        self.kill_once(lab, words, when, at, || true);
+    }
+
+    /// [`Held::kill`], but not before something is so.
+    pub fn kill_once(
+        &self,
+        lab: &Lab,
+        words: &[&str],
+        when: &str,
+        at: &str,
+        ready: impl Fn() -> bool,
+    ) {
         let mark = self.dir.join("mark");
         let _ = fs::remove_file(&mark);
         let path = std::env::var("PATH").unwrap();
@@ -57,7 +69,7 @@ impl Held {
             .spawn()
             .unwrap();
         let until = Instant::now() + READ;
-        while !mark.exists() {
+        while !(mark.exists() && ready()) {
             assert!(child.try_wait().unwrap().is_none(), "{words:?} has ended");
             assert!(Instant::now() < until, "{words:?} never did {at}");
             std::thread::sleep(Duration::from_millis(5));

@@ -465,7 +465,11 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     let to = root.join("out");
     let (path, partial) = (to.to_str().unwrap(), root.join("out.partial"));
     let export = ["export", "web", "--to", path];
-    held.kill(&lab, &export, "before", "out.partial/efivars.qcow2");
+    let noted = || {
+        fs::read_to_string(partial.join(".corral-partial.json"))
+            .is_ok_and(|text| text.contains("disk0"))
+    };
+    held.kill_once(&lab, &export, "before", "out.partial/efivars.qcow2", noted);
     let inode = fs::metadata(partial.join("disk0.qcow2")).unwrap().ino();
     fine(&lab, &line("export web --to", &to));
     tool(&to, "sha256sum", &["--strict", "-c", "SHA256SUMS"]);
@@ -478,7 +482,11 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     assert!(!partial.exists() && !to.join(".corral-partial.json").exists());
     // Other disks than then: nothing of it is used.
     fs::remove_dir_all(&to).unwrap();
-    held.kill(&lab, &export, "before", "out.partial/efivars.qcow2");
+    let noted = || {
+        fs::read_to_string(partial.join(".corral-partial.json"))
+            .is_ok_and(|text| text.contains("disk0"))
+    };
+    held.kill_once(&lab, &export, "before", "out.partial/efivars.qcow2", noted);
     fill(disk, 6);
     fine(&lab, &line("export web --to", &to));
     assert!(is_same(&to.join("disk0.qcow2"), disk));

@@ -128,6 +128,7 @@ async fn plan(
         tool: image::tool(&ctx.env)?,
         jobs: Vec::new(),
         needs: SMALL.0,
+        copies: Vec::new(),
     };
     let mut seed = None;
     for (n, disk) in source.disks.iter().enumerate() {
@@ -168,9 +169,8 @@ async fn plan(
             .await?;
         definition.firmware.vars = Some(to);
     }
-    let needs = copying.needs;
+    copying.room().await?;
     let jobs = copying.jobs;
-    image::room(ctx.store.root(), Bytes(needs))?;
     rewire(&mut definition, notes);
     let tpm = source
         .tpm
@@ -210,11 +210,30 @@ struct Copying<'a> {
     tool: PathBuf,
     jobs: Vec<Job>,
     needs: u64,
+    copies: Vec<(image::From<'a>, image::Image)>,
 }
 
-impl Copying<'_> {
+impl<'a> Copying<'a> {
+    /// Refuses what would fill the file system. What its copies take is measured only where it matters.
+    async fn room(&self) -> Result<()> {
+        let root = self.ctx.store.root();
+        let most = self.copies.iter().fold(self.needs, |sum, (_, image)| {
+            sum.saturating_add(image::at_most(image.size).0)
+        });
+        if image::fits(root, Bytes(most)) {
+            return Ok(());
+        }
+        let mut needs = self.needs;
+        for (from, image) in &self.copies {
+            let measured = image::needed_of(&self.ctx.env, from).await;
+            let copy = measured.or(image.used).unwrap_or(image.size);
+            needs = needs.saturating_add(copy.0);
+        }
+        image::room(root, Bytes(needs))
+    }
+
     /// The clone's disk, and the command that makes it.
-    async fn disk(&mut self, disk: &DiskDef) -> Result<DiskDef> {
+    async fn disk(&mut self, disk: &'a DiskDef) -> Result<DiskDef> {
         let raw = disk.readonly;
         let file = if disk.serial == SEED && raw {
             "seed.img".to_owned()
@@ -266,8 +285,8 @@ impl Copying<'_> {
         &mut self,
         title: &str,
         node: &str,
-        from: &Path,
-        format: &str,
+        from: &'a Path,
+        format: &'a str,
         to: &Path,
     ) -> Result<Bytes> {
         let env = &self.ctx.env;
@@ -296,17 +315,14 @@ impl Copying<'_> {
             snapshot: tag,
             shared: running,
         };
-        let needs = image::needed_of(env, &from)
-            .await
-            .or(found.used)
-            .unwrap_or(found.size);
-        self.needs = self.needs.saturating_add(needs.0);
         self.jobs.push(Job {
             title: title.to_owned(),
             cmd: image::convert_cmd(&self.tool, &from, to),
             to: to.to_owned(),
         });
-        Ok(found.size)
+        let size = found.size;
+        self.copies.push((from, found));
+        Ok(size)
     }
 }
 

@@ -14,9 +14,6 @@ use crate::backend::contract::TaskCx;
 use crate::link::files::{fault, make_dir};
 use crate::model::{Error, EventLevel, Outcome, Result, shown};
 
-/// What is waited for until it is on the disk: overlays, UEFI variables, seeds.
-const SMALL: u64 = 16 << 20;
-
 pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) -> Result<Outcome> {
     let source = inventory::load(ctx, &cloning.source)?;
     // Held to the end: what is copied must not be written, and what is below an overlay neither.
@@ -110,13 +107,8 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<(
     }
     cx.checkpoint()?;
     cx.step("Define it");
-    for job in &cloning.jobs {
-        // A large copy is left to the kernel to write, as every tool that copies does: to wait for the
-        // disk takes longer than the copy.
-        if fs::metadata(&job.to).is_ok_and(|meta| meta.len() <= SMALL) {
-            image::settle(&job.to)?;
-        }
-    }
+    // Once for all of them: what is defined is on the disk.
+    image::settle_all(cloning.jobs.iter().map(|job| job.to.clone()).collect()).await?;
     // The ports are ours once the definition with them is saved.
     let mut definition = cloning.definition.clone();
     let slots = || definition.nics.iter().flat_map(|nic| &nic.forwards);

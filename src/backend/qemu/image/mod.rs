@@ -8,8 +8,8 @@ mod source;
 pub use chain::chain;
 pub use header::{Header, header};
 pub use make::{
-    From, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
-    raw_copy_cmd, rebase_cmd, resize_cmd, settle, write,
+    From, QUICK, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
+    raw_copy_cmd, rebase_cmd, resize_cmd, settle, settle_all, write,
 };
 pub use source::{CHECK, disc, needed, needed_as, needed_of, recognise, source, source_as};
 
@@ -196,6 +196,17 @@ pub fn free(dir: &Path) -> Option<Bytes> {
         .unwrap_or(Path::new("/"));
     let stat = rustix::fs::statvfs(there).ok()?;
     Some(Bytes(stat.f_bavail.saturating_mul(stat.f_frsize)))
+}
+
+/// Space that a qcow2 of this size takes when all of it is written: beside the data a 2000th for
+/// its tables, which is more than they need.
+pub fn at_most(size: Bytes) -> Bytes {
+    Bytes(size.0.saturating_add(size.0 / 2048).saturating_add(1 << 20))
+}
+
+/// Whether so much fits in any case: then nobody needs to know how much it is.
+pub fn fits(dir: &Path, most: Bytes) -> bool {
+    free(dir).is_some_and(|free| free >= most)
 }
 
 /// Refuses what would fill the file system.

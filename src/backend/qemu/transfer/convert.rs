@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::super::ctx::Ctx;
 use super::super::image;
 use super::pieces::Piece;
 use crate::backend::contract::{Env, TaskCx};
@@ -63,8 +64,7 @@ impl Access {
         cmd = cmd.args(self.flags(piece)).args(["-O", format]);
         cmd = match format {
             "vmdk" => cmd.args(["-o", "subformat=streamOptimized"]),
-            // Blocks in the order in which they are read: a third faster, and no less whole.
-            _ => cmd.args(["-W", "-m", "16"]),
+            _ => cmd.args(image::QUICK),
         };
         cmd.args(self.source(piece)).arg(to)
     }
@@ -92,6 +92,17 @@ impl Access {
                 ))
             })
     }
+}
+
+/// The size a guest sees, from the header itself where it says.
+pub async fn size(ctx: &Ctx, path: &Path) -> Result<Bytes> {
+    if let Some(header) = image::header(path)
+        && header.format == Some("qcow2")
+        && let Some(size) = header.size
+    {
+        return Ok(size);
+    }
+    Ok(image::info(&ctx.env, path, true).await?.size)
 }
 
 /// Runs one conversion. What it wrote is not yet sure to be on the disk.

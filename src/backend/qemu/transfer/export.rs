@@ -24,7 +24,7 @@ use crate::backend::contract::{Changes, ExportRequest, Prepared, ReadCx, TaskCx}
 use crate::link::files::{fault, make_dir};
 use crate::model::{
     Bytes, Consistency, DiskRole, Error, EventLevel, Instance, InstanceId, Outcome, Portable,
-    Refusal, Result, State, Step, shown,
+    PortableDisk, Refusal, Result, State, Step, shown,
 };
 
 /// The export family.
@@ -207,20 +207,12 @@ async fn look(
         .remedy("Name a folder, or a file that ends in .ova"));
     }
     let (access, consistency, less) = access(ctx, seen, &pieces, snapshot).await?;
-    let mut needs = 0u64;
-    for piece in &pieces {
-        needs = needs.saturating_add(access.measure(&ctx.env, piece).await?.0);
-    }
-    if matches!(form, Form::Ova | Form::Gz) {
-        // The plain one and the packed one, for a while.
-        needs = needs.saturating_mul(2);
-    }
-    image::room(to.parent().unwrap_or(to), Bytes(needs))?;
     for piece in &mut pieces {
         if piece.size.0 == 0 {
-            piece.size = image::info(&ctx.env, &piece.path, true).await?.size;
+            piece.size = convert::size(ctx, &piece.path).await?;
         }
     }
+    room(ctx, &access, &pieces, form, to.parent().unwrap_or(to)).await?;
     let mut source = format!("{} {access:?}", Store::hash(vm));
     if access == Access::Files {
         for piece in &pieces {
@@ -270,6 +262,27 @@ async fn look(
         notes.push(format!("not in it: {}", lacks.join(", ")));
     }
     Ok((exporting, steps, notes))
+}
+
+/// Refuses what would fill the file system. What it takes is measured only where it matters.
+async fn room(ctx: &Ctx, access: &Access, pieces: &[Piece], form: Form, dir: &Path) -> Result<()> {
+    // The plain one and the packed one, for a while.
+    let copies = if matches!(form, Form::Ova | Form::Gz) {
+        2
+    } else {
+        1
+    };
+    let most = pieces.iter().fold(0u64, |sum, piece| {
+        sum.saturating_add(image::at_most(piece.size).0)
+    });
+    if image::fits(dir, Bytes(most.saturating_mul(copies))) {
+        return Ok(());
+    }
+    let mut needs = 0u64;
+    for piece in pieces {
+        needs = needs.saturating_add(access.measure(&ctx.env, piece).await?.0);
+    }
+    image::room(dir, Bytes(needs.saturating_mul(copies)))
 }
 
 /// How the images can be read now, and what they hold then.
@@ -462,6 +475,30 @@ async fn write(
     Ok(portable)
 }
 
+/// A disk that is written, and what makes sure of it.
+type Sealing = (
+    PortableDisk,
+    tokio::task::JoinHandle<Result<(String, Bytes)>>,
+);
+
+/// Waits for it, and notes that it is whole.
+async fn finish(
+    sealing: &mut Option<Sealing>,
+    progress: &mut Progress,
+    partial: &Path,
+    portable: &mut Portable,
+) -> Result<()> {
+    let Some((mut disk, task)) = sealing.take() else {
+        return Ok(());
+    };
+    (disk.sha256, disk.file_bytes) = task.await.map_err(convert::internal)??;
+    progress.done.retain(|old| old.name != disk.name);
+    progress.done.push(disk.clone());
+    target::note(partial, progress)?;
+    portable.disks.push(disk);
+    Ok(())
+}
+
 async fn folder(
     ctx: &Ctx,
     cx: &TaskCx,
@@ -478,6 +515,8 @@ async fn folder(
     target::note(partial, &progress)?;
     let total = exporting.total();
     let mut before = 0;
+    // One disk is made sure of while the next is written.
+    let mut sealing: Option<Sealing> = None;
     for piece in &exporting.pieces {
         cx.checkpoint()?;
         let name = shown(&piece.name).into_owned();
@@ -491,27 +530,27 @@ async fn folder(
             }
             _ => None,
         };
-        let disk = if let Some(known) = known {
-            known
+        if let Some(known) = known {
+            finish(&mut sealing, &mut progress, partial, portable).await?;
+            portable.disks.push(known);
         } else {
             target::remove(&file)?;
             cx.step(format!("Write {name}"));
             let cmd = exporting.access.convert(&tool, piece, "qcow2", &file);
-            convert::write(cx, &cmd, &file, before, piece.size, total).await?;
-            let (sum, length) = convert::seal(cx, &file).await?;
-            let size = image::info(&ctx.env, &file, false).await?.size;
-            let mut disk = pieces::disk(piece, size);
-            disk.sha256 = sum;
-            disk.file_bytes = length;
-            progress.done.retain(|old| old.name != disk.name);
-            progress.done.push(disk.clone());
-            target::note(partial, &progress)?;
-            disk
-        };
-        portable.disks.push(disk);
+            let (written, sealed) = tokio::join!(
+                convert::write(cx, &cmd, &file, before, piece.size, total),
+                finish(&mut sealing, &mut progress, partial, portable),
+            );
+            written.and(sealed)?;
+            let disk = pieces::disk(piece, convert::size(ctx, &file).await?);
+            let cx = cx.clone();
+            let task = tokio::spawn(async move { convert::seal(&cx, &file).await });
+            sealing = Some((disk, task));
+        }
         before += piece.size.0;
         cx.progress(before, total);
     }
+    finish(&mut sealing, &mut progress, partial, portable).await?;
     crate::backend::portable::folder::write(partial, portable)?;
     target::whole(partial)?;
     fs::File::open(partial)

@@ -64,7 +64,11 @@ pub async fn write(
         target::remove(&file)?;
         let cmd = exporting.access.convert(&tool, piece, format, &file);
         convert::write(cx, &cmd, &file, before, piece.size, total).await?;
-        let capacity = image::info(&ctx.env, &file, false).await?.size.0;
+        let capacity = if exporting.form == Form::Ova {
+            image::info(&ctx.env, &file, false).await?.size.0
+        } else {
+            piece.size.0
+        };
         before += piece.size.0;
         parts.push(ova::Part {
             name: format!("{base}-disk{n}.vmdk"),
