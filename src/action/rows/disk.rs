@@ -48,7 +48,7 @@ const ADD: Row = Row {
             FieldKind::Choice(&["qcow2", "raw"]),
             "Format of a new one [default: qcow2]; with --image, what it is",
         ),
-        Field::flag("readonly", "The guest cannot write"),
+        Field::flag("write-protect", "The guest cannot write"),
         Field::new(
             "storage",
             FieldKind::Text,
@@ -176,7 +176,7 @@ async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         copy: args.flag("copy"),
         bus: args.text("bus").map(str::to_owned),
         format: args.text("format").map(str::to_owned),
-        readonly: args.flag("readonly"),
+        readonly: args.flag("write-protect"),
         storage: args.text("storage").map(|place| storage(&engine, place)),
     };
     let mut shape = Shape::of(&action)?;

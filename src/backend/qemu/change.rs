@@ -81,14 +81,17 @@ impl Seen {
         .remedy("Look at it and ask again."))
     }
 
-    /// Why its machine cannot be changed: what was put to sleep wakes up only in the one it was in.
+    /// Why its disks and devices cannot be changed: what was put to sleep wakes up only in the
+    /// machine it was in.
     pub fn asleep(&self) -> Option<Prepared> {
         (self.live.state == State::Hibernated).then(|| {
             let id = &self.id;
             Prepared::refused(
                 self.token(),
                 format!("{id} is hibernated, and wakes up only in the machine it was in"),
-                Some(format!("Start it first: corral start {id}")),
+                Some(format!(
+                    "Start it first: corral start {id}. Or give its saved state up: corral start {id} --discard-state"
+                )),
             )
         })
     }

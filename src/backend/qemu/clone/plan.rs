@@ -13,7 +13,7 @@ use super::super::{op, tpm};
 use super::identity::Identity;
 use super::{Cloning, Job};
 use crate::backend::contract::{CloneRequest, Prepared, ReadCx};
-use crate::model::{Bytes, Error, InstanceId, Result, Step, encode_segment, shown};
+use crate::model::{Bytes, Error, InstanceId, Result, State, Step, encode_segment, shown};
 
 /// What a seed's serial number is.
 const SEED: &str = "cidata";
@@ -75,6 +75,14 @@ fn possible(ctx: &Ctx, seen: &Seen, request: &CloneRequest) -> Result<()> {
             "--linked and --snapshot exclude each other: an overlay cannot be on top of a snapshot",
         )
         .remedy("Leave one of them out."));
+    }
+    if seen.live.state == State::Hibernated && request.linked {
+        return Err(Error::refused(format!(
+            "{id} is hibernated: its disks cannot stay as they are below a linked clone and go on with its RAM"
+        ))
+        .remedy(format!(
+            "Start it and stop it first: corral start {id}, corral stop {id}. Or leave --linked out."
+        )));
     }
     if seen.live.is_active() && request.linked {
         return Err(Error::refused(format!(
@@ -351,8 +359,15 @@ fn tell(seen: &Seen, request: &CloneRequest, tpm: bool, snapshots: bool, notes: 
             "the clone is as {id} was at {}, as after a power cut",
             shown(tag)
         ));
-    } else if snapshots {
-        notes.push("snapshots are not copied".to_owned());
+    } else {
+        if seen.live.state == State::Hibernated {
+            notes.push(format!(
+                "{id} is hibernated: the clone gets its disks as after a power cut, and nothing of its RAM"
+            ));
+        }
+        if snapshots {
+            notes.push("snapshots are not copied".to_owned());
+        }
     }
     if tpm {
         let now = if seen.live.is_active() {

@@ -70,19 +70,20 @@ impl<'a> Target<'a> {
         if let Some(refused) = seen.unclear(&token) {
             return Err(Box::new(refused));
         }
-        let id = &seen.id;
-        let remedy = match seen.live.state {
+        if let Some(refused) = seen.asleep() {
+            return Err(Box::new(refused));
+        }
+        let (id, state) = (&seen.id, seen.live.state);
+        match state {
             State::Running | State::Paused | State::Stopped | State::Crashed => {
-                return Ok(Self { ctx, seen, token });
+                Ok(Self { ctx, seen, token })
             }
-            State::Hibernated => format!("Wake it first: corral start {id}"),
-            _ => "Try again in a moment.".to_owned(),
-        };
-        Err(Box::new(Prepared::refused(
-            token,
-            format!("{id} is {}: its devices stay as they are", seen.live.state),
-            Some(remedy),
-        )))
+            _ => Err(Box::new(Prepared::refused(
+                token,
+                format!("{id} is {state}: its devices stay as they are"),
+                Some("Try again in a moment.".to_owned()),
+            ))),
+        }
     }
 
     /// It runs, so that its QEMU has to follow.
@@ -176,6 +177,30 @@ pub(super) fn save(ctx: &Ctx, before: &Definition, after: &Definition, live: boo
         })?;
     }
     Ok(())
+}
+
+/// What runs has this disk or drive as the definition has it: a corral that was killed may have
+/// written only one of the two down.
+pub(super) fn agree(ctx: &Ctx, vm: &Definition, name: &str) -> Result<()> {
+    started::took(&ctx.paths(&vm.uuid)?, |running| {
+        // Where it cannot be done, its places are the definition's all the same.
+        let _ = running.pin_slots();
+        put(&mut running.disks, &vm.disks, |disk| disk.name == name);
+        put(&mut running.cdroms, &vm.cdroms, |medium| {
+            medium.name == name
+        });
+    })
+}
+
+/// What is meant is in the one list as it is in the other.
+fn put<T: Clone>(into: &mut Vec<T>, from: &[T], is_it: impl Fn(&T) -> bool) {
+    match from.iter().find(|item| is_it(item)) {
+        Some(item) => match into.iter_mut().find(|known| is_it(known)) {
+            Some(known) => known.clone_from(item),
+            None => into.push(item.clone()),
+        },
+        None => into.retain(|known| !is_it(known)),
+    }
 }
 
 /// Makes of a list of the running VM what a change made of the definition's; what else the two differ

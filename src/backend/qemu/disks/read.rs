@@ -34,8 +34,9 @@ pub async fn fill(
             (Some(drives), _) => {
                 let drive = live::items(drives).find(|drive| live::is_drive(drive, &disk.name));
                 let Some(drive) = drive else {
+                    // Also where a guest let go of it after nobody waited for it any more.
                     problems.push(format!(
-                        "{}: the running VM does not have it",
+                        "{}: the running VM does not have it; it is there again with the next start",
                         shown(&disk.name)
                     ));
                     continue;

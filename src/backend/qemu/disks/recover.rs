@@ -12,7 +12,7 @@ use super::super::op::{self, Change, Op, Phase};
 use super::super::process;
 use super::live::{self, Unplug};
 use super::moves::{How, settle};
-use super::{mirror, save, show};
+use super::{agree, mirror, save, show};
 use crate::link::qmp::Qmp;
 use crate::model::{Bytes, Error, Result, shown};
 
@@ -34,12 +34,17 @@ pub(in super::super) async fn recover(ctx: &Ctx, vm: &Definition, op: &Op) -> Re
             "Power it off, then again: corral stop --force {id}"
         )));
     }
-    match &op.change {
-        Change::DiskAdd { disk, made } => add(ctx, vm, monitor, disk, *made).await,
-        Change::DiskRemove { disk, delete } => {
-            remove(ctx, vm, monitor, disk, *delete, op.phase).await
+    let live = monitor.is_some();
+    let (name, done) = match &op.change {
+        Change::DiskAdd { disk, made } => {
+            let done = add(ctx, vm, monitor, disk, *made).await?;
+            (&disk.name, done)
         }
-        Change::DiskGrow { disk, .. } => grow(ctx, vm, monitor.is_some(), disk).await,
+        Change::DiskRemove { disk, delete } => {
+            let done = remove(ctx, vm, monitor, disk, *delete, op.phase).await?;
+            (&disk.name, done)
+        }
+        Change::DiskGrow { disk, .. } => (disk, grow(ctx, vm, live, disk).await?),
         Change::DiskMove {
             disk,
             from,
@@ -54,10 +59,14 @@ pub(in super::super) async fn recover(ctx: &Ctx, vm: &Definition, op: &Op) -> Re
                 how: *how,
                 own: *own,
             };
-            moving.mend(ctx, vm, monitor, op.phase).await
+            (disk, moving.mend(ctx, vm, monitor, op.phase).await?)
         }
-        _ => Ok(String::new()),
+        _ => return Ok(String::new()),
+    };
+    if live {
+        agree(ctx, &ctx.store.load(&vm.name)?, name)?;
     }
+    Ok(done)
 }
 
 async fn add(

@@ -84,7 +84,7 @@ pub(super) async fn data(
         if wanted.readonly {
             return Err(
                 Error::invalid("an empty disk that is read-only stays empty")
-                    .remedy("Leave --readonly out, or name an --image."),
+                    .remedy("Leave --write-protect out, or name an --image."),
             );
         }
         let format = format.unwrap_or("qcow2");

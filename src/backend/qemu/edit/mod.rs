@@ -20,7 +20,7 @@ use super::{locks, process};
 use crate::backend::contract::{Changes, EditNative, EditRequest, Prepared, ReadCx, TaskCx};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{
-    Error, Instance, InstanceId, NativeFormat, NativeText, Outcome, Result, Step, shown,
+    Error, Instance, InstanceId, NativeFormat, NativeText, Outcome, Result, State, Step, shown,
 };
 use check::Check;
 
@@ -125,6 +125,15 @@ impl Changes<EditRequest> for Edit {
         let starts_anew = old
             .as_ref()
             .map_or(true, |old| Store::start_hash(old) != Store::start_hash(&vm));
+        if live.state == State::Hibernated && old.is_ok() && starts_anew {
+            return Ok(Prepared::refused(
+                at,
+                format!("{id} is hibernated, and wakes up only with the hardware it had"),
+                Some(format!(
+                    "Start it first: corral start {id}. Or give its saved state up: corral start {id} --discard-state"
+                )),
+            ));
+        }
         if live.is_active() && starts_anew {
             notes.push(format!(
                 "{id} is {}: what is about its hardware takes effect at its next start: corral restart --cold {id}",

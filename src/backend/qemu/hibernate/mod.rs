@@ -292,25 +292,6 @@ fn told(ctx: &Ctx, vm: &Definition, kind: &str, message: &str) {
     events::say(ctx, vm, EventLevel::Info, kind, message.to_owned());
 }
 
-/// Why a VM that is hibernated cannot be changed in what its saved state needs to stay.
-///
-/// For families that change disks or devices of a VM that is off.
-#[allow(dead_code)]
-pub(super) fn holds(seen: &Seen) -> Option<Refusal> {
-    (seen.live.state == State::Hibernated).then(|| {
-        Refusal::new(
-            format!(
-                "{} is hibernated: its saved state fits the machine only as it is",
-                seen.id
-            ),
-            Some(format!(
-                "Start it and stop it: corral start {0}. Or give the state up: corral start {0} --discard-state",
-                seen.id
-            )),
-        )
-    })
-}
-
 fn folder(ctx: &Ctx, vm: &Definition) -> Result<PathBuf> {
     ctx.store.dir(&vm.name)
 }

@@ -12,7 +12,7 @@ use super::change::Seen;
 use super::ctx::Ctx;
 use super::definition::{Definition, MediumDef};
 use super::disks::live::{ANSWER, GAP, drive_of, drop_node, file_in};
-use super::disks::{Target, failed, gone, save, show};
+use super::disks::{Target, agree, failed, gone, save, show};
 use super::drive::device_id;
 use super::image;
 use super::op::{self, Change, Journal, Phase};
@@ -83,7 +83,7 @@ fn drive<'a>(id: &InstanceId, vm: &'a Definition, name: Option<&str>) -> Result<
     match (name, vm.cdroms.as_slice()) {
         (_, []) => Err(Error::refused(format!("{id} has no CD-ROM drive")).remedy(format!(
             "It gets one with the first medium while it is off: corral stop {id}. To let it read the \
-             image without: corral disk add {id} --image FILE --format raw --readonly"
+             image without: corral disk add {id} --image FILE --format raw --write-protect"
         ))),
         (None, [only]) => Ok(only),
         (None, _) => Err(Error::invalid(format!(
@@ -327,6 +327,7 @@ pub(super) async fn recover(
         })?;
     }
     write_down(ctx, vm, drive, inside.clone(), true)?;
+    agree(ctx, &ctx.store.load(&vm.name)?, drive)?;
     Ok(match inside {
         Some(image) => format!("{label} holds {}", show(&image)),
         None => format!("{label} is empty"),
@@ -343,7 +344,7 @@ mod tests {
         let id = InstanceId::new("local", None, "web");
         let mut vm = sample("web", Path::new("/d"));
         let error = drive(&id, &vm, None).unwrap_err();
-        assert!(error.to_string().contains("--readonly"), "{error}");
+        assert!(error.to_string().contains("--write-protect"), "{error}");
         for name in ["cdrom0", "cdrom1"] {
             assert!(drive(&id, &vm, None).is_ok() != vm.cdroms.is_empty());
             vm.cdroms.push(MediumDef {
