@@ -9,7 +9,7 @@ use super::engine::Engine;
 use super::secrets::at_home;
 use crate::config::Loaded;
 use crate::doctor::{clock, home};
-use crate::model::{Action, Check, Error, Result, Secret, counted};
+use crate::model::{Action, Check, Error, Result, Secret, Step, counted, shown};
 
 /// Checks of the configuration, the state folder and what an earlier corral left behind. Reads files.
 pub fn checks(engine: &Arc<Engine>) -> Vec<Check> {
@@ -130,12 +130,22 @@ fn tasks(engine: &Engine) -> Vec<Check> {
         let fix = Action::new("doctor")
             .with("fix", true)
             .with("check", "corral.orphans");
+        let ended = left.tasks.iter().map(|task| {
+            let native = format!("{}.json: interrupted", task.id);
+            Step::new(format!("Note that {} has ended", task.id), native)
+        });
+        let removed = left.files.iter().map(|file| {
+            let native = format!("rm '{}'", shown(&file.display().to_string()));
+            Step::new("Remove a lock or a note that nobody holds", native)
+        });
+        let repairs: Vec<Step> = ended.chain(removed).collect();
         found.push(
             Check::warn(
                 "corral.orphans",
                 format!("{which}: left by a corral that was killed"),
             )
             .remedy("Look at what they did: corral tasks list. Then: corral doctor --fix")
+            .by(repairs)
             .fix(fix),
         );
     }

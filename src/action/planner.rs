@@ -259,15 +259,24 @@ pub fn finish(
     prepared: Vec<(TargetPlan, Job)>,
     left_out: Vec<crate::model::LeftOut>,
 ) -> Result<Planned> {
-    let (targets, jobs): (Vec<TargetPlan>, Vec<Job>) = prepared.into_iter().unzip();
-    let relaxed = targets.iter().all(|t| {
+    let relaxed = prepared.iter().all(|(t, _)| {
         engine
             .fleet()
             .member(t.id.context())
             .is_some_and(|m| m.spec.relaxed)
     });
     let verb = action.verb.split(' ').next().unwrap_or(&action.verb);
-    let gate = guard::gate(shape.risk, verb, &targets, relaxed && !targets.is_empty());
+    // What is deleted on the way is a delete to whoever protected it.
+    let deletes = prepared
+        .iter()
+        .any(|(t, job)| t.protected && job.prepared.as_ref().is_some_and(|found| found.deletes));
+    let (targets, jobs): (Vec<TargetPlan>, Vec<Job>) = prepared.into_iter().unzip();
+    let risk = if deletes {
+        shape.risk.max(Risk::Confirm)
+    } else {
+        shape.risk
+    };
+    let gate = guard::gate(risk, verb, &targets, relaxed && !targets.is_empty());
     // Of several the question counts only those that would change, as the gate does.
     let changing: Vec<&TargetPlan> = targets.iter().filter(|t| t.changes()).collect();
     let what = match (changing.as_slice(), targets.as_slice()) {

@@ -27,7 +27,7 @@ pub struct ContextEntry {
     pub secret: Option<Secret>,
     /// Refuses every change.
     pub readonly: bool,
-    /// Every change asks for the name.
+    /// Every change that asks at all asks for the name.
     pub protected: bool,
     /// Typed gates become plain confirmations.
     pub relaxed: bool,

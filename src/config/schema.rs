@@ -14,7 +14,7 @@ pub const COMMON_CONTEXT_KEYS: &[Field] = &[
     Field::new(
         "protected",
         FieldKind::Flag,
-        "every change asks for the name",
+        "every change that asks at all asks for the name",
     )
     .default("false"),
     Field::new(

@@ -5,7 +5,9 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::model::{Action, Bytes, Check, Dirs, Error, Result, counted, encode_segment, shown};
+use crate::model::{
+    Action, Bytes, Check, Dirs, Error, Result, Step, counted, encode_segment, shown,
+};
 
 /// With less than this left, a task file or a journal line may not be written any more.
 const SCARCE: u64 = 64 << 20;
@@ -186,6 +188,10 @@ fn modes(home: &Home) -> Check {
             "chmod {mode:o} '{}', or corral doctor --fix",
             path(first)
         ))
+        .by(open.iter().map(|(file, mode)| {
+            let native = format!("chmod {mode:o} '{}'", path(file));
+            Step::new("Close it to others", native)
+        }))
         .fix(fix("corral.modes"))
 }
 
@@ -231,6 +237,7 @@ fn caches(home: &Home) -> Check {
         ),
     )
     .remedy(format!("rm '{}', or corral doctor --fix", path(first)))
+    .by(unused.iter().map(|file| removal(file)))
     .fix(fix("corral.cache"))
 }
 
@@ -274,7 +281,12 @@ fn abandoned(home: &Home) -> Check {
         ),
     )
     .remedy(format!("rm '{}', or corral doctor --fix", path(first)))
+    .by(files.iter().map(|file| removal(file)))
     .fix(fix("corral.leftovers"))
+}
+
+fn removal(file: &Path) -> Step {
+    Step::new("Remove it", format!("rm '{}'", path(file)))
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {

@@ -63,7 +63,7 @@ pub struct ContextSpec {
     pub reference: Option<Secret>,
     /// Refuses every change.
     pub readonly: bool,
-    /// Every change asks for the name.
+    /// Every change that asks at all asks for the name.
     pub protected: bool,
     /// Typed gates become plain confirmations.
     pub relaxed: bool,

@@ -68,7 +68,7 @@ pub struct ContextView {
     pub origin: Option<String>,
     /// Refuses changes.
     pub readonly: bool,
-    /// Every change asks for the name.
+    /// Every change that asks at all asks for the name.
     pub protected: bool,
     /// Typed gates become confirmations.
     pub relaxed: bool,

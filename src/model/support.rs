@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::action::Action;
+use super::plan::Step;
 
 /// Whether and how an operation is possible. Never a bare bool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +82,9 @@ pub struct Check {
     pub remedy: Option<String>,
     /// What `doctor --fix` would run; `None` where only the user can.
     pub fix: Option<Action>,
+    /// What that would do, for its plan; without any the remedy says it.
+    #[serde(skip)]
+    pub repair: Vec<Step>,
 }
 
 impl Check {
@@ -93,6 +97,7 @@ impl Check {
             message: message.into(),
             remedy: None,
             fix: None,
+            repair: Vec::new(),
         }
     }
 
@@ -122,6 +127,13 @@ impl Check {
     #[must_use]
     pub fn fix(mut self, fix: Action) -> Self {
         self.fix = Some(fix);
+        self
+    }
+
+    /// Says how `--fix` does it, step by step.
+    #[must_use]
+    pub fn by(mut self, steps: impl IntoIterator<Item = Step>) -> Self {
+        self.repair.extend(steps);
         self
     }
 }

@@ -132,11 +132,16 @@ async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         };
         let id = InstanceId::new(context, Some("doctor"), &check.id);
         let stub = Instance::new(id, kind, InstanceKind::Vm, State::Broken, Timestamp::now());
-        let native = check.remedy.clone().unwrap_or_else(|| check.id.clone());
-        let prepared = Prepared::new(
-            format!("{}:{}", check.id, check.message),
-            vec![Step::new(check.message.clone(), native)],
-        );
+        let steps = if check.repair.is_empty() {
+            let native = check.remedy.clone().unwrap_or_else(|| check.id.clone());
+            vec![Step::new(check.message.clone(), native)]
+        } else {
+            check.repair.clone()
+        };
+        let mut prepared = Prepared::new(format!("{}:{}", check.id, check.message), steps);
+        if !check.repair.is_empty() {
+            prepared.notes.push(check.message.clone());
+        }
         let work = Repair {
             of,
             check: check.id.clone(),

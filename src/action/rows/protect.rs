@@ -1,4 +1,4 @@
-//! `protect`: every change asks for the name.
+//! `protect`: what asks at all asks for the name.
 
 use std::sync::Arc;
 
@@ -17,13 +17,16 @@ const PROTECT: Row = Row {
         "protect local/web --on",
         "protect local/web --off --confirm web",
     ],
+    details: "Asked for: stop, restart, resize, edit, disk and nic, snapshot restore and delete, delete, all \
+that has to be confirmed, and a --keep that would delete. Never asked for, protected or not: what takes nothing \
+away, as start, resume, snapshot create, backup create, export, ports publish, tag, note and autostart.",
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     fields: &[setter::on("Protects (default)"), setter::off("Releases")],
     ..Row::new(
         "protect",
         Group::Life,
-        "Makes every change of an instance ask for its name",
+        "Makes an instance ask for its name where others ask for a yes",
         Run::Change(|e, a| Box::pin(plan(e, a))),
     )
 };

@@ -20,6 +20,8 @@ pub struct Prepared {
     pub detachable: bool,
     /// Already as wanted.
     pub unchanged: bool,
+    /// Takes away something kept of the instance, where the verb by itself does not: a protected one asks then.
+    pub deletes: bool,
     payload: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -34,6 +36,7 @@ impl Prepared {
             token: token.into(),
             detachable: false,
             unchanged: false,
+            deletes: false,
             payload: None,
         }
     }

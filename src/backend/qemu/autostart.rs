@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ctx::Ctx;
 use crate::link::child::{Cmd, run};
 use crate::link::files::{make_dir, write_atomically};
-use crate::model::{Action, Check, Error, Outcome, Result, shown};
+use crate::model::{Action, Check, Error, Outcome, Result, Step, shown};
 
 /// The check that offers the unit.
 pub(super) const CHECK: &str = "qemu.autostart";
@@ -162,6 +162,10 @@ pub(super) fn check(ctx: &Ctx) -> Option<Check> {
             format!("{marked}: no unit starts them with this machine"),
         )
         .remedy("corral doctor --fix, and for a start without a login: loginctl enable-linger")
+        .by([Step::new(
+            "Set up the unit that starts them",
+            "systemctl --user enable corral-autostart.service",
+        )])
         .fix(Action::new("doctor").with("fix", true)),
     )
 }

@@ -49,6 +49,9 @@ pub enum Change {
         partial: PathBuf,
         /// From the running QEMU, which keeps what the disks were.
         live: Option<super::transfer::live::Held>,
+        /// What interrupted exports to other places left, which this one leaves alone.
+        #[serde(default)]
+        others: Vec<PathBuf>,
     },
     /// A VM gets another name: its folder moves.
     Rename {
@@ -293,6 +296,21 @@ impl Journal {
     /// The change is done, and its record went with everything else.
     pub fn gone(mut self) {
         self.done = true;
+    }
+
+    /// Ends it; what others left stays for doctor.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn finish_but(mut self, left: Option<Change>) -> Result<()> {
+        let Some(change) = left else {
+            return self.finish();
+        };
+        self.op.change = change;
+        self.op.pid = 0;
+        self.write()?;
+        self.done = true;
+        Ok(())
     }
 
     fn write(&self) -> Result<()> {

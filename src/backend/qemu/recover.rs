@@ -54,9 +54,20 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
                 "its disks are those of the backup, as was begun",
             )
         }
-        Change::Export { partial, live } => {
+        Change::Export {
+            partial,
+            live,
+            others,
+        } => {
             transfer::undo(ctx, name, partial, *live, false).await?;
-            dropped(&dir, name, "the unfinished export is removed")
+            for other in others {
+                transfer::undo(ctx, name, other, None, false).await?;
+            }
+            let what = match others.len() {
+                0 => "the unfinished export is removed".to_owned(),
+                more => format!("{} unfinished exports are removed", more + 1),
+            };
+            dropped(&dir, name, &what)
         }
         Change::Delete { files, keep } => {
             if op.phase == Phase::Begun {

@@ -13,7 +13,7 @@ use super::super::{image, locks, op, process};
 use super::{failed, fix};
 use crate::link::child::{Cmd, run};
 use crate::model::{
-    Check, Error, ErrorKind, Outcome, Result, State, counted, encode_segment, shown,
+    Check, Error, ErrorKind, Outcome, Result, State, Step, counted, encode_segment, shown,
 };
 
 /// The checks' names begin so.
@@ -56,6 +56,10 @@ pub(super) async fn checks(ctx: &Ctx, vms: &[&Definition], until: Instant) -> Ve
                     format!("{id}: {file}: {n} clusters are taken and hold nothing: no harm, but space"),
                 )
                 .remedy("corral doctor --fix (qemu-img check -r leaks)")
+                .by([Step::new(
+                    "Give the leaked clusters back",
+                    format!("qemu-img check -r leaks {}", image::quoted(&path)),
+                )])
                 .fix(fix()),
             ),
             Ok(Found::Corrupt(n)) => out.push(

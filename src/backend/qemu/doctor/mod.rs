@@ -1,6 +1,7 @@
 //! What this context needs, and what is left lying about.
 
 mod disks;
+mod mending;
 mod orphans;
 mod rest;
 mod running;
@@ -12,7 +13,7 @@ use super::accel::probe::Leftovers;
 use super::ctx::Ctx;
 use super::{accel, autostart, firmware, machine, op, recover};
 use crate::backend::contract::{ReadCx, TaskCx};
-use crate::model::{Action, Bytes, Check, Error, Outcome, Result, shown};
+use crate::model::{Action, Bytes, Check, Error, Outcome, Result, Step, shown};
 
 /// Less than this free is a warning: guests are halted when their disk fills.
 const LOW: u64 = 5 << 30;
@@ -213,7 +214,16 @@ fn probes(ctx: &Ctx) -> Option<Check> {
         let list = pids.join(", ");
         format!("test guests of a corral that was killed still run (process {list})")
     };
-    let check = Check::warn(PROBES, message).remedy("corral doctor --fix");
+    let check = Check::warn(PROBES, message)
+        .remedy("corral doctor --fix")
+        .by(left
+            .pids
+            .iter()
+            .map(|pid| Step::new("End the test guest", format!("kill -9 {pid}"))))
+        .by(left
+            .files
+            .iter()
+            .map(|file| mending::removal("Remove", file)));
     Some(check.fix(fix()))
 }
 
@@ -229,7 +239,7 @@ fn unfinished(ctx: &Ctx) -> Vec<Check> {
                 crate::model::encode_segment(&left.name)
             );
             let message = left.message();
-            match left.op {
+            match left.op.clone() {
                 // Only a person can tell what a record that cannot be read stood for.
                 Some(Err(error)) => failed(&id, error),
                 None if ctx
@@ -249,6 +259,7 @@ fn unfinished(ctx: &Ctx) -> Vec<Check> {
                 }
                 _ => Check::fail(&id, message)
                     .remedy("corral doctor --fix")
+                    .by(mending::steps(ctx, &left))
                     .fix(fix()),
             }
         })

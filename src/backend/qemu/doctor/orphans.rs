@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
-use super::{failed, fix};
+use super::{failed, fix, mending};
 use crate::link::{files, signal};
 use crate::model::{Check, Error, Outcome, Result};
 
@@ -33,6 +33,7 @@ pub(super) fn checks(ctx: &Ctx) -> Vec<Check> {
                     format!("{}: state of a VM that is gone", dir.display()),
                 )
                 .remedy("corral doctor --fix")
+                .by([mending::removal("Remove", &dir)])
                 .fix(fix()),
             }
         })

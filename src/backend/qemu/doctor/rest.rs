@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::super::ctx::Ctx;
-use super::{failed, fix};
+use super::{failed, fix, mending};
 use crate::link::files::fault;
 use crate::model::{Check, Outcome, Result, counted};
 
@@ -26,7 +26,8 @@ pub(super) fn check(ctx: &Ctx) -> Option<Check> {
         first.display()
     );
     let check = Check::warn(TEMPORARY, message).remedy("corral doctor --fix");
-    Some(check.fix(fix()))
+    let steps = left.iter().map(|file| mending::removal("Remove", file));
+    Some(check.by(steps).fix(fix()))
 }
 
 /// Removes them.

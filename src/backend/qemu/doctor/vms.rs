@@ -13,7 +13,7 @@ use super::super::snapshots::record::Records;
 use super::super::store::{self, DEFINITION, real};
 use super::super::{image, locks, process};
 use super::running::{self, Runs};
-use super::{disks, failed, fix};
+use super::{disks, failed, fix, mending};
 use crate::backend::contract::ReadCx;
 use crate::link::ports::is_free;
 use crate::model::{Check, Error, Outcome, Result, State, encode_segment};
@@ -161,6 +161,9 @@ fn process_of(ctx: &Ctx, live: &Live, vm: &Definition, key: &str) -> Option<Chec
                 format!("{id}: sockets or pid of a process that is gone"),
             )
             .remedy("corral doctor --fix")
+            .by(dead(ctx, vm)
+                .iter()
+                .map(|path| mending::removal("Remove", path)))
             .fix(fix()),
         );
     }
@@ -190,6 +193,17 @@ pub(in super::super) fn stale(ctx: &Ctx, vm: &Definition, live: &Live) -> bool {
             .is_ok_and(|paths| paths.pid.exists() || paths.qmp.exists())
 }
 
+/// The files of a process that is gone.
+fn dead(ctx: &Ctx, vm: &Definition) -> Vec<std::path::PathBuf> {
+    let Ok(paths) = ctx.paths(&vm.uuid) else {
+        return Vec::new();
+    };
+    let all = paths.sockets().into_iter().chain([paths.pid.as_path()]);
+    all.filter(|path| path.symlink_metadata().is_ok())
+        .map(std::path::Path::to_path_buf)
+        .collect()
+}
+
 /// Removes what [`stale`] saw.
 pub(in super::super) async fn tidy(ctx: &Ctx, key: &str) -> Result<Outcome> {
     let vm = ctx
@@ -204,8 +218,7 @@ pub(in super::super) async fn tidy(ctx: &Ctx, key: &str) -> Result<Outcome> {
     if !stale(ctx, &vm, &live) {
         return Ok(Outcome::unchanged("nothing is left of it"));
     }
-    let paths = ctx.paths(&vm.uuid)?;
-    for path in paths.sockets().into_iter().chain([paths.pid.as_path()]) {
+    for path in dead(ctx, &vm) {
         let _ = std::fs::remove_file(path);
     }
     Ok(Outcome::changed(format!("{} is tidy", ctx.called(&vm))))

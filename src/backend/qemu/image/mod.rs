@@ -11,7 +11,7 @@ pub use make::{
     From, QUICK, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
     raw_copy_cmd, rebase_cmd, resize_cmd, settle, settle_all, write,
 };
-pub use source::{CHECK, disc, needed, needed_as, needed_of, recognise, source, source_as};
+pub use source::{CHECK, check, disc, needed, needed_as, needed_of, recognise, source, source_as};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -54,7 +54,10 @@ pub async fn source_as(env: &Env, path: &Path, raw: bool) -> Result<Image> {
 }
 
 /// `Some(why)` when an image has errors beyond lost space. Formats that cannot be checked pass.
-async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String>> {
+///
+/// # Errors
+/// When `qemu-img` cannot be run.
+pub async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String>> {
     if format == "raw" {
         return Ok(None);
     }

@@ -229,6 +229,12 @@ async fn look(ctx: &Ctx, path: &Path, wanted: &Wanted) -> Result<Header> {
     let refuse = |why: &str, remedy: &str| {
         Err(Error::invalid(format!("{from} {why}. Nothing was kept")).remedy(remedy))
     };
+    if is_descriptor(path)? {
+        return refuse(
+            "only names other files as its disk",
+            "Make it one whole image: qemu-img convert -O qcow2 IMAGE WHOLE",
+        );
+    }
     let found = header(path).unwrap_or_default();
     if found.format == Some("iso") {
         return Ok(found);
@@ -240,10 +246,8 @@ async fn look(ctx: &Ctx, path: &Path, wanted: &Wanted) -> Result<Header> {
             "Give the URL of a disk image or an ISO; unpack it first, then: corral image pull ./FILE",
         );
     }
-    if found
-        .format
-        .is_some_and(|format| format.starts_with("qcow"))
-    {
+    // A raw disk has nothing that could be damaged, and names no other file.
+    if let Some(format) = found.format {
         let info = image::info(&ctx.env, path, false).await;
         let info = info.map_err(|mut error| {
             error.message = error.message.replace(&path.display().to_string(), &from);
@@ -258,8 +262,24 @@ async fn look(ctx: &Ctx, path: &Path, wanted: &Wanted) -> Result<Header> {
         if info.encrypted || info.corrupt {
             return refuse("is encrypted or damaged", "Get another one");
         }
+        if let Some(why) = image::check(&ctx.env, path, format).await? {
+            return refuse(
+                &format!("is damaged: {}", why.trim_end_matches('.')),
+                "Get it again; mend a copy of it where it came from: qemu-img check -r all IMAGE",
+            );
+        }
     }
     Ok(found)
+}
+
+/// A VMDK that is a text about files beside it.
+fn is_descriptor(path: &Path) -> Result<bool> {
+    use std::io::Read as _;
+    let file = std::fs::File::open(path).map_err(|e| fault("read", path, e))?;
+    let mut start = Vec::new();
+    let read = file.take(512).read_to_end(&mut start);
+    read.map_err(|e| fault("read", path, e))?;
+    Ok(String::from_utf8_lossy(&start).contains("# Disk DescriptorFile"))
 }
 
 fn keep(

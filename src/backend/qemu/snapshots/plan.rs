@@ -233,6 +233,7 @@ impl Plan<'_> {
                 .push(format!("Expires at {end:.0}: corral gc removes it then"));
         }
         let doomed = self.beyond(take);
+        prepared.deletes = !doomed.is_empty();
         for old in &doomed {
             prepared.steps.extend(self.drop_steps(old)?);
             prepared

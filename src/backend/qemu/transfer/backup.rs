@@ -155,6 +155,7 @@ async fn create(
         Some(keep) => shelf::surplus(&kept, &seen.vm.uuid.to_string(), keep),
         None => Vec::new(),
     };
+    prepared.deletes = !surplus.is_empty();
     for one in &surplus {
         prepared.losses.push(format!("the backup {}", one.name));
         prepared.steps.push(Step::new(

@@ -149,6 +149,13 @@ pub async fn plan(
             prepared.losses.extend(lost);
             prepared.notes = notes;
             prepared.notes.extend(moment(&exporting));
+            let left = leave::left(&ctx.store.dir(&seen.vm.name)?)?;
+            for other in left.iter().filter(|other| **other != partial) {
+                prepared.notes.push(format!(
+                    "{}, of an export that was interrupted, stays: corral doctor --fix removes it",
+                    shown(&other.to_string_lossy())
+                ));
+            }
             Ok(prepared.with(exporting))
         }
         Err(error) => {
@@ -344,8 +351,7 @@ fn is_ours(ctx: &Ctx, vm: &Definition, partial: &Path) -> bool {
     let Ok(dir) = ctx.store.dir(&vm.name) else {
         return false;
     };
-    matches!(op::read(&dir.join(op::FILE)), Ok(Some(op)) if
-        matches!(&op.change, Change::Export { partial: known, .. } if known == partial))
+    leave::left(&dir).is_ok_and(|left| left.iter().any(|known| known == partial))
 }
 
 /// Writes a VM out. Where anything fails, or the user cancels, nothing of it stays.
@@ -365,12 +371,14 @@ pub async fn run(
     seen.still(token)?;
     cx.checkpoint()?;
     let partial = target::partial(&exporting.to);
-    resume(ctx, &vm, exporting, &partial).await?;
+    let others = resume(ctx, &vm, exporting, &partial).await?;
     target::fault_of(&exporting.to, exporting.form, exporting.overwrite)?;
     let change = Change::Export {
         partial: partial.clone(),
         live: exporting.live(),
+        others: others.clone(),
     };
+    let others = leave::still(others);
     let mut journal = Journal::begin(&dir, change)?;
     journal.phase(Phase::Working)?;
     let mut held = exporting.live();
@@ -389,7 +397,7 @@ pub async fn run(
     };
     match result {
         Ok(done) => {
-            journal.finish()?;
+            journal.finish_but(others)?;
             let place = shown(&exporting.to.to_string_lossy()).into_owned();
             events::say(
                 ctx,
@@ -403,7 +411,7 @@ pub async fn run(
         Err(error) => {
             // What cannot be taken back now is doctor's.
             leave::undo(ctx, &vm.name, &partial, held, false).await?;
-            journal.finish()?;
+            journal.finish_but(others)?;
             Err(unwritten(error))
         }
     }
@@ -419,22 +427,35 @@ fn unwritten(mut error: Error) -> Error {
     error
 }
 
-/// Ends what a killed export left. What it had written of the same disks is kept.
-async fn resume(ctx: &Ctx, vm: &Definition, exporting: &Exporting, partial: &Path) -> Result<()> {
-    let file = ctx.store.dir(&vm.name)?.join(op::FILE);
+/// Ends what a killed export left. What it had written of the same disks is kept, and what others
+/// left in other places is theirs: those are returned.
+async fn resume(
+    ctx: &Ctx,
+    vm: &Definition,
+    exporting: &Exporting,
+    partial: &Path,
+) -> Result<Vec<PathBuf>> {
+    let dir = ctx.store.dir(&vm.name)?;
+    let file = dir.join(op::FILE);
+    let mut others = leave::left(&dir)?;
     if let Some(op) = op::read(&file)?
-        && !op.is_alive()
-        && let Change::Export { partial: old, live } = &op.change
+        && let Change::Export { live, .. } = op.change
+        && !others.is_empty()
     {
-        leave::undo(ctx, &vm.name, old, *live, old == partial).await?;
+        leave::end(ctx, &vm.name, live).await?;
+        if others.iter().any(|known| known == partial) {
+            leave::undo(ctx, &vm.name, partial, None, true).await?;
+            others.retain(|other| other != partial);
+        }
         op::remove(&file)?;
     }
     match target::progress(partial) {
         Some(progress) if progress.source != exporting.source || exporting.live().is_some() => {
-            target::remove(partial)
+            target::remove(partial)?;
         }
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(others)
 }
 
 async fn write(

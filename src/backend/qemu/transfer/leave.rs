@@ -1,11 +1,51 @@
 //! Taking back an export that did not come to its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
+use super::super::op::{self, Change};
 use super::live::Held;
 use super::{live, target};
 use crate::model::Result;
+
+/// Ends what QEMU still does for it.
+pub async fn end(ctx: &Ctx, name: &str, live: Option<Held>) -> Result<()> {
+    if let Some(held) = live
+        && let Ok(vm) = ctx.store.load(name)
+    {
+        live::end(ctx, &vm, held.frozen).await?;
+    }
+    Ok(())
+}
+
+/// What interrupted exports of the VM in this folder left: the last one's first.
+pub fn left(dir: &Path) -> Result<Vec<PathBuf>> {
+    let Some(op) = op::read(&dir.join(op::FILE))? else {
+        return Ok(Vec::new());
+    };
+    let Change::Export {
+        partial, others, ..
+    } = &op.change
+    else {
+        return Ok(Vec::new());
+    };
+    if op.is_alive() {
+        return Ok(Vec::new());
+    }
+    let all = std::iter::once(partial).chain(others);
+    Ok(all.cloned().collect())
+}
+
+/// The record of what still lies about of them.
+pub fn still(mut others: Vec<PathBuf>) -> Option<Change> {
+    others.retain(|other| other.exists());
+    let partial = (!others.is_empty()).then(|| others.remove(0))?;
+    Some(Change::Export {
+        partial,
+        live: None,
+        others,
+    })
+}
 
 /// Ends what QEMU still does for it, and removes what is half-written; with `keep` a folder stays,
 /// for the next run to go on with.
@@ -16,11 +56,7 @@ pub async fn undo(
     live: Option<Held>,
     keep: bool,
 ) -> Result<()> {
-    if let Some(held) = live
-        && let Ok(vm) = ctx.store.load(name)
-    {
-        live::end(ctx, &vm, held.frozen).await?;
-    }
+    end(ctx, name, live).await?;
     for extra in target::beside(partial) {
         target::remove(&extra)?;
     }

@@ -89,6 +89,9 @@ pub async fn plan(ctx: &Ctx, seen: &Seen, kept: Kept, start: bool) -> Result<Pre
     if let Some(why) = vm.readonly_reason() {
         return refused(why, "Use the newer corral.".to_owned());
     }
+    if let Some(why) = ctx.store.held_by_clones(vm, id)? {
+        return Ok(Prepared::failed(&token, &why));
+    }
     if vm.template {
         return refused(
             format!("{id} is a template: others may stand on its disks"),
@@ -246,6 +249,10 @@ pub async fn run(ctx: &Ctx, cx: &TaskCx, plan: &Restoring, token: &str) -> Resul
     let lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
     let seen = Seen::now(ctx, &plan.id, process::MONITOR).await?;
     seen.still(token)?;
+    // The token knows nothing of others: a clone may have been made since.
+    if let Some(why) = ctx.store.held_by_clones(&vm, &plan.id)? {
+        return Err(why);
+    }
     cx.checkpoint()?;
     cx.step("Check the checksums");
     let (from, content, task) = (plan.from.clone(), plan.content.clone(), cx.clone());

@@ -1,0 +1,191 @@
+//! What must not be written, deleted or kept without a word: bases of linked clones, damaged images,
+//! what others have left, what is protected.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod held;
+mod lab;
+mod transfer;
+
+use std::fs;
+
+use held::Held;
+use lab::Lab;
+use lab::guest::has_qemu;
+use transfer::{fill, fine, is_filled, line, refused, tool};
+
+#[test]
+fn a_backup_is_not_put_below_linked_clones() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create web --disk 8MiB --firmware bios -y");
+    let disk = lab.ctx.store.load("web").unwrap().disks[0].path.clone();
+    fill(&disk, 1);
+    fine(&lab, "backup create web");
+    fill(&disk, 2);
+    fine(&lab, "clone web --name copy --linked -y");
+    let copy = lab.ctx.store.load("copy").unwrap().disks[0].path.clone();
+    let kept = fine(&lab, "backup list -o json");
+    let name = kept
+        .split("\"name\": \"")
+        .nth(1)
+        .or(kept.split("\"name\":\"").nth(1));
+    let name = name.unwrap().split('"').next().unwrap().to_owned();
+    let words = format!("backup restore web@{name} --confirm web");
+    refused(
+        &lab,
+        &format!("{words} --dry-run"),
+        "must stay as it is: copy",
+    );
+    refused(&lab, &words, "must stay as it is: copy");
+    assert!(is_filled(&copy, 2) && is_filled(&disk, 2));
+    fine(&lab, "delete copy --confirm copy");
+    fine(&lab, &words);
+    assert!(is_filled(&disk, 1));
+}
+
+#[test]
+fn damaged_images_are_not_pulled() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let at = |name: &str| lab.root.path().join(name);
+    let make = |name: &str, format: &str| {
+        let path = at(name);
+        let path = path.to_str().unwrap();
+        let root = lab.root.path();
+        tool(
+            root,
+            "qemu-img",
+            &["create", "-q", "-f", format, path, "64M"],
+        );
+        tool(
+            root,
+            "qemu-io",
+            &["-f", format, "-c", "write -P 3 0 8M", path],
+        );
+    };
+    make("good.qcow2", "qcow2");
+    make("cut.qcow2", "qcow2");
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(at("cut.qcow2"))
+        .unwrap();
+    file.set_len(2 << 20).unwrap();
+    fine(
+        &lab,
+        &format!(
+            "image pull file://{} --name good",
+            at("good.qcow2").display()
+        ),
+    );
+    refused(
+        &lab,
+        &format!("image pull file://{} --name cut", at("cut.qcow2").display()),
+        "is damaged",
+    );
+    let listed = fine(&lab, "image list -o name");
+    assert!(
+        listed.contains("good") && !listed.contains("cut"),
+        "{listed}"
+    );
+    make("good.vmdk", "vmdk");
+    fine(
+        &lab,
+        &format!("image pull file://{} --name vm", at("good.vmdk").display()),
+    );
+    // A descriptor that names a file of this machine.
+    let text = format!(
+        "# Disk DescriptorFile\nversion=1\nCID=fffffffe\nparentCID=ffffffff\n\
+         createType=\"monolithicFlat\"\nRW 131072 FLAT \"{}\" 0\n",
+        at("good.vmdk").display()
+    );
+    fs::write(at("names.vmdk"), text).unwrap();
+    refused(
+        &lab,
+        &format!(
+            "image pull file://{} --name names",
+            at("names.vmdk").display()
+        ),
+        "names other files",
+    );
+}
+
+#[test]
+fn an_export_leaves_what_others_left_to_doctor_who_says_it() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    fine(&lab, "create web --disk 8MiB --firmware bios -y");
+    let at = |name: &str| lab.root.path().join(name);
+    for name in ["p1.raw", "p2.raw", "p3.raw"] {
+        let to = at(name);
+        held.kill(
+            &lab,
+            &["export", "web", "--to", to.to_str().unwrap()],
+            "after",
+            name,
+        );
+    }
+    let partials = || {
+        let there = |name: &&str| at(&format!("{name}.partial")).exists();
+        ["p1.raw", "p2.raw", "p3.raw"]
+            .into_iter()
+            .filter(there)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(partials().len(), 3);
+    let said = fine(
+        &lab,
+        &format!("{} --dry-run", line("export web --to", &at("p2.raw"))),
+    );
+    assert!(
+        said.contains("p1.raw.partial") && said.contains("p3.raw.partial"),
+        "{said}"
+    );
+    assert!(said.contains("doctor --fix removes it"), "{said}");
+    fine(&lab, &line("export web --to", &at("p2.raw")));
+    assert_eq!(partials(), ["p1.raw", "p3.raw"]);
+    // Elsewhere, and onto what was begun first.
+    fine(&lab, &line("export web --to", &at("p4.raw")));
+    fine(&lab, &line("export web --to", &at("p1.raw")));
+    assert_eq!(partials(), ["p3.raw"]);
+    let plan = fine(&lab, "doctor --fix --dry-run");
+    let step = format!("rm {}", at("p3.raw.partial").display());
+    assert!(plan.contains(&step), "{plan}");
+    assert!(!plan.contains("[corral doctor --fix]"), "{plan}");
+    fine(&lab, "doctor --fix -y");
+    assert!(partials().is_empty());
+    for name in ["p1.raw", "p2.raw", "p4.raw"] {
+        assert!(at(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_protected_instance_loses_on_the_way_is_asked_for() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create web --disk 8MiB --firmware bios -y");
+    fine(&lab, "protect web --on");
+    let rule = "snapshot create web --name-template {instance}-{n} --keep 1";
+    // Nothing is deleted yet: nothing is asked.
+    fine(&lab, rule);
+    fine(&lab, "backup create web --keep 1");
+    fine(&lab, "snapshot create web --name plain");
+    // The second of a rule within a minute counts as the first one again.
+    for words in ["backup create web --keep 1"] {
+        refused(&lab, words, "--confirm");
+        refused(&lab, &format!("{words} -y"), "--confirm");
+        fine(&lab, &format!("{words} --confirm web"));
+        fine(&lab, "protect web --off --confirm web");
+        fine(&lab, words);
+        fine(&lab, "protect web --on");
+    }
+}
