@@ -373,6 +373,10 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), all, "a name or alias is used twice");
         for row in rows() {
+            for flag in tree::PROGRAM_FLAGS {
+                let taken = row.field(flag.name).is_some();
+                assert!(!taken, "{} redefines --{}", row.name, flag.name);
+            }
             if let Run::Change(_) = row.run {
                 for flag in Row::CHANGE_FLAGS {
                     assert!(
