@@ -869,3 +869,174 @@ async fn a_vm_whose_folder_is_closed_is_broken_and_not_gone() {
     let text = String::from_utf8_lossy(&made.stderr);
     assert!(!text.contains("interrupted"), "{text}");
 }
+
+/// [`says`], with the answer yes: whether it did it, and what it said.
+fn said(lab: &Lab, words: &[&str]) -> (bool, String) {
+    let (code, text) = says(lab, &[words, &["-y"]].concat());
+    (code == 0, text)
+}
+
+fn img(args: &[&str]) -> String {
+    let output = std::process::Command::new("qemu-img")
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_image_from_outside_brings_no_file_of_this_machine() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let path = |name: &str| lab.root.path().join(name).to_str().unwrap().to_owned();
+    let secret = path("secret");
+    fs::write(&secret, vec![b's'; 1 << 20]).unwrap();
+    let (over, data, vmdk) = (path("over.qcow2"), path("data.qcow2"), path("x.vmdk"));
+    img(&[
+        "create", "-q", "-f", "qcow2", "-b", &secret, "-F", "raw", &over,
+    ]);
+    let apart = format!("data_file={},data_file_raw=on", path("apart"));
+    img(&["create", "-q", "-f", "qcow2", "-o", &apart, &data, "1M"]);
+    // QEMU takes this for a VMDK; the name of its data stands in it.
+    let mut text = format!(
+        "#\nversion=1\nCID=fffffffe\nparentCID=ffffffff\ncreateType=\"monolithicFlat\"\nRW 2048 FLAT \"{secret}\" 0\n"
+    )
+    .into_bytes();
+    text.resize(1 << 20, b'\n');
+    text[510..512].copy_from_slice(&[0x55, 0xaa]);
+    fs::write(&vmdk, text).unwrap();
+    assert!(
+        said(
+            &lab,
+            &["create", "web", "--disk", "1M", "--firmware", "bios"]
+        )
+        .0
+    );
+    for file in [&over, &data] {
+        for words in [
+            &["create", "x", "--firmware", "bios", "--image", file][..],
+            &["create", "x", "--firmware", "bios", "--backing", file],
+            &["disk", "add", "web", "--image", file],
+            &["disk", "add", "web", "--image", file, "--copy"],
+        ] {
+            let (done, text) = said(&lab, words);
+            assert!(!done && text.contains("another"), "{words:?}: {text}");
+            assert!(text.contains("qemu-img convert"), "{words:?}: {text}");
+        }
+    }
+    // What is no format that corral knows is a raw disk, whatever QEMU would make of it.
+    let (done, text) = said(&lab, &["disk", "add", "web", "--image", &vmdk, "--copy"]);
+    assert!(done, "{text}");
+    let copy = lab.ctx.store.load("web").unwrap().disks[1].path.clone();
+    let back = path("back");
+    img(&["convert", "-O", "raw", copy.to_str().unwrap(), &back]);
+    assert!(fs::read(&back).unwrap().starts_with(b"#\nversion"));
+
+    // Overlays of its own making stay what they are: clones of clones, detached and attached again.
+    for words in [
+        &["clone", "web", "--name", "over", "--linked"][..],
+        &["disk", "remove", "over", "--disk", "disk1"],
+    ] {
+        let (done, text) = said(&lab, words);
+        assert!(done, "{words:?}: {text}");
+    }
+    let detached = lab.ctx.store.dir("over").unwrap().join("disk1.qcow2");
+    let detached = detached.to_str().unwrap();
+    let (done, text) = said(&lab, &["disk", "add", "over", "--image", detached]);
+    assert!(done, "{text}");
+    let (done, text) = said(&lab, &["clone", "over", "--name", "whole"]);
+    assert!(done, "{text}");
+    // But not one that the guest of a raw disk wrote into it.
+    let (done, text) = said(
+        &lab,
+        &["disk", "add", "web", "--size", "2M", "--format", "raw"],
+    );
+    assert!(done, "{text}");
+    let raw = lab.ctx.store.load("web").unwrap().disks[2].path.clone();
+    let raw = raw.to_str().unwrap();
+    fs::copy(&over, raw).unwrap();
+    assert!(said(&lab, &["disk", "remove", "web", "--disk", "disk2"]).0);
+    let (done, text) = said(&lab, &["disk", "add", "web", "--image", raw]);
+    assert!(!done && text.contains("overlay"), "{text}");
+}
+
+#[test]
+fn a_raw_disk_is_cloned_whatever_is_in_it() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let make = ["create", "web", "--disk", "1M", "--firmware", "bios"];
+    assert!(said(&lab, &make).0);
+    let add = ["disk", "add", "web", "--size", "1M", "--format", "raw"];
+    assert!(said(&lab, &add).0);
+    let secret = lab.root.path().join("secret");
+    fs::write(&secret, vec![b's'; 1 << 20]).unwrap();
+    let raw = lab.ctx.store.load("web").unwrap().disks[1].path.clone();
+    // Blank, and with what looks like an overlay: the guest wrote that.
+    for n in 0..2 {
+        if n == 1 {
+            let over = lab.root.path().join("over.qcow2");
+            let (over, secret) = (over.to_str().unwrap(), secret.to_str().unwrap());
+            img(&[
+                "create", "-q", "-f", "qcow2", "-b", secret, "-F", "raw", over,
+            ]);
+            let mut bytes = fs::read(over).unwrap();
+            bytes.resize(1 << 20, 0);
+            fs::write(&raw, bytes).unwrap();
+        }
+        for linked in [false, true] {
+            let name = format!("c{n}{linked}");
+            let mut words = vec!["clone", "web", "--name", &name];
+            words.extend(linked.then_some("--linked"));
+            let (done, text) = said(&lab, &words);
+            assert!(done, "{words:?}: {text}");
+            let copy = lab.ctx.store.load(&name).unwrap().disks[1].path.clone();
+            let back = lab.root.path().join("back");
+            img(&[
+                "convert",
+                "-O",
+                "raw",
+                copy.to_str().unwrap(),
+                back.to_str().unwrap(),
+            ]);
+            assert_eq!(fs::read(&back).unwrap(), fs::read(&raw).unwrap(), "{name}");
+            let (done, text) = said(&lab, &["delete", &name, "--confirm", &name]);
+            assert!(done, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_paused_guest_is_not_asked_to_let_go_of_a_disk() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for words in [
+        &[
+            "create",
+            "web",
+            "--disk",
+            "1M",
+            "--firmware",
+            "bios",
+            "--memory",
+            "64M",
+        ][..],
+        &["disk", "add", "web", "--size", "1M"],
+        &["start", "web"],
+        &["pause", "web"],
+    ] {
+        let (done, text) = said(&lab, words);
+        assert!(done, "{words:?}: {text}");
+    }
+    let (done, text) = said(&lab, &["disk", "remove", "web", "--disk", "disk1"]);
+    let (stopped, _) = said(&lab, &["stop", "web", "--force"]);
+    assert!(!done && text.contains("corral resume local/web"), "{text}");
+    assert!(stopped);
+    assert_eq!(lab.ctx.store.load("web").unwrap().disks.len(), 2);
+}

@@ -392,12 +392,11 @@ async fn what_cannot_be_an_image_is_refused_in_one_message_with_a_remedy() {
         base.to_str().unwrap(),
         overlay.to_str().unwrap(),
     ]);
-    fs::remove_file(&base).unwrap();
     fs::write(dir.join("text.qcow2"), "no image at all").unwrap();
     for (file, wanted) in [
         ("missing.qcow2", "there is no file"),
         ("corrupt.qcow2", "is corrupt"),
-        ("overlay.qcow2", "which is gone"),
+        ("overlay.qcow2", "is an overlay of another image"),
         ("text.qcow2", "no disk image"),
         (".", "is a folder"),
     ] {

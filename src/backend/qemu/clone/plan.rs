@@ -261,7 +261,8 @@ impl<'a> Copying<'a> {
         };
         let name = shown(&disk.name).into_owned();
         if self.request.linked && !raw {
-            let found = image::source(&self.ctx.env, &disk.path).await?;
+            let found = image::defined(&self.ctx.env, &disk.path, &disk.format, false).await?;
+            self.expected(disk, &found)?;
             copy.size = found.size;
             copy.backing = Some(disk.path.clone());
             self.jobs.push(Job {
@@ -285,7 +286,29 @@ impl<'a> Copying<'a> {
             .copy(&title, &disk.name, &disk.path, &disk.format, &copy.path)
             .await?;
         copy.size = size;
+        if let Some((_, found)) = self.copies.last() {
+            self.expected(disk, found)?;
+        }
         Ok(copy)
+    }
+
+    /// An image that stands on a file its definition knows nothing of is not followed there.
+    fn expected(&self, disk: &DiskDef, found: &image::Image) -> Result<()> {
+        let other = match (&found.data_file, &found.backing, &disk.backing) {
+            (Some(data), _, _) => data,
+            (None, Some(base), None) => base,
+            _ => return Ok(()),
+        };
+        Err(Error::refused(format!(
+            "{} of {} stands on {}, which is not in its definition",
+            shown(&disk.name),
+            self.seen.id,
+            quoted(other)
+        ))
+        .remedy(format!(
+            "If you trust it, make one file of it while the VM is off: qemu-img convert -O qcow2 {} WHOLE.qcow2",
+            quoted(&disk.path)
+        )))
     }
 
     /// A whole copy of an image, or of a snapshot in it. Gives its size.
@@ -300,12 +323,7 @@ impl<'a> Copying<'a> {
         let env = &self.ctx.env;
         let running = self.seen.live.is_active();
         let tag = self.request.snapshot.as_deref();
-        let found = if running {
-            // Its tables are in flux: a check would find faults that are none.
-            image::chain(env, from, true).await?.swap_remove(0)
-        } else {
-            image::source(env, from).await?
-        };
+        let found = image::defined(env, from, format, running).await?;
         if let Some(tag) = tag
             && !found.snapshots.iter().any(|inside| inside.tag == tag)
         {

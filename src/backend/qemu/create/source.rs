@@ -44,7 +44,7 @@ pub(super) async fn source(
         DiskSource::Copy(path) => (shelf.place(path)?, false),
         DiskSource::Backed(path) => (shelf.place(path)?, true),
     };
-    let image = image::source(env, &path).await?;
+    let image = image::foreign(env, store, &path, false).await?;
     if let Some(wanted) = wanted
         && wanted < image.size
     {

@@ -8,7 +8,7 @@ use super::super::slots::Slots;
 use super::live::{self, Unplug};
 use super::{Target, failed, place, save, show, told, users};
 use crate::backend::contract::{Prepared, ReadCx, TaskCx};
-use crate::model::{Error, Outcome, Result, Step, shown};
+use crate::model::{Error, Outcome, Result, State, Step, shown};
 
 /// How long a guest may take to let go of a disk, where the user does not say. It answers within
 /// seconds; one under emulation on a busy machine takes ten times as long.
@@ -44,6 +44,13 @@ pub(super) async fn prepare(
                     shown(&disk.name)
                 ))
                 .remedy(format!("Stop it first: corral stop {id}")));
+            }
+            if target.seen.live.state == State::Paused {
+                return Err(Error::refused(format!(
+                    "{id} is paused: its guest cannot let go of {}",
+                    shown(&disk.name)
+                ))
+                .remedy(format!("Resume it first: corral resume {id}")));
             }
             let node = live::node_of(&mut qmp, &disk.name).await?;
             steps.push(Step::new(
@@ -172,11 +179,11 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Removing) -> Res
             Ok(Unplug::Ended) => live = false,
             Ok(Unplug::Kept) => {
                 let error = Error::timed_out(format!(
-                    "the guest of {id} did not let go of {name} within {} s. It keeps the disk and its definition keeps it too",
+                    "the guest of {id} did not let go of {name} within {} s. The request stays with the guest: once it lets go, the disk is gone from it, and only the definition still has it",
                     limit.as_secs()
                 ))
                 .remedy(format!(
-                    "Look whether the guest runs and has it unmounted, then ask again; or stop it first: corral stop {id}"
+                    "Unmount it in the guest, then ask again, which ends it: corral disk remove {id} --disk {name}; or stop it first: corral stop {id}"
                 ));
                 return Err(failed(journal, error, Ok(())));
             }

@@ -92,7 +92,7 @@ pub(super) async fn data(
         return Ok((disk(path, format, size), Source::Blank));
     };
     place::device_is_free(&from)?;
-    let image = image::source_as(env, &from, format == Some("raw")).await?;
+    let image = image::foreign(env, &target.ctx.store, &from, format == Some("raw")).await?;
     let stamp = image::stamp(&from)?;
     if !wanted.copy {
         let attached = attachable(target, wanted, &from, &image, notes)?;

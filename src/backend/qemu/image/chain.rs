@@ -17,9 +17,19 @@ const LONGEST: usize = 200;
 /// # Errors
 /// As [`super::info`]; one message each for a base or data file that is gone, and for a circle.
 pub async fn chain(env: &Env, path: &Path, shared: bool) -> Result<Vec<Image>> {
+    chain_as(env, path, None, shared).await
+}
+
+/// [`chain`] of an image whose format is known.
+pub(super) async fn chain_as(
+    env: &Env,
+    path: &Path,
+    format: Option<&str>,
+    shared: bool,
+) -> Result<Vec<Image>> {
     let mut images = Vec::new();
     let mut seen: Vec<((u64, u64), PathBuf)> = Vec::new();
-    let mut next = Some((absolute(path), None::<String>));
+    let mut next = Some((absolute(path), format.map(str::to_owned)));
     while let Some((file, format)) = next.take() {
         let image = info_as(env, &file, format.as_deref(), shared).await?;
         let identity = identity(&file);

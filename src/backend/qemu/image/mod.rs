@@ -1,17 +1,19 @@
 //! Image files, by `qemu-img`: what they are, and what it means when it fails.
 
 mod chain;
+mod foreign;
 mod header;
 mod make;
 mod source;
 
 pub use chain::chain;
+pub use foreign::foreign;
 pub use header::{Header, header};
 pub use make::{
     From, QUICK, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
     raw_copy_cmd, rebase_cmd, resize_cmd, settle, settle_all, write,
 };
-pub use source::{CHECK, check, disc, needed, needed_as, needed_of, recognise, source, source_as};
+pub use source::{CHECK, check, defined, disc, needed, needed_as, needed_of, recognise};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{From, Image, absolute, chain, quoted, readable, show, tool};
+use super::chain::chain_as;
+use super::{From, Image, absolute, quoted, readable, show, tool};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
 use crate::link::files::fault;
@@ -16,23 +17,26 @@ use crate::model::{Bytes, Error, Result};
 /// A check reads all tables of an image: 1 TiB has 128 MiB of them.
 pub const CHECK: Duration = Duration::from_secs(120);
 
-/// Describes an image that is to be the source of a disk, and makes sure that it can be one.
+/// Describes a disk of a VM that is to be copied or stood upon, and makes sure that it can be. Its
+/// definition says its format: of a raw disk the guest decides what its bytes look like. With
+/// `shared`, also one that a running guest writes; it is not checked, since its tables are in flux.
 ///
 /// # Errors
-/// As [`info`]; and for ISO images, compressed files, encrypted, corrupt and unknown ones.
-pub async fn source(env: &Env, path: &Path) -> Result<Image> {
-    source_as(env, path, false).await
+/// As [`super::info`]; and for encrypted and corrupt ones.
+pub async fn defined(env: &Env, path: &Path, format: &str, shared: bool) -> Result<Image> {
+    readable(path)?;
+    // Before QEMU opens it whole, which does not end where the chain does not.
+    let image = chain_as(env, path, Some(format), shared)
+        .await?
+        .swap_remove(0);
+    if shared {
+        return Ok(image);
+    }
+    sound(env, path, image).await
 }
 
-/// [`source`]; with `raw`, whatever holds no known format is a raw disk.
-///
-/// # Errors
-/// As [`source`].
-pub async fn source_as(env: &Env, path: &Path, raw: bool) -> Result<Image> {
-    readable(path)?;
-    recognise(path, raw)?;
-    // Before QEMU opens it whole, which does not end where the chain does not.
-    let image = chain(env, path, false).await?.swap_remove(0);
+/// Refuses one that is encrypted or corrupt.
+pub(super) async fn sound(env: &Env, path: &Path, image: Image) -> Result<Image> {
     if image.encrypted {
         return Err(Error::unsupported(format!("{} is encrypted", show(path)))
             .remedy("Decrypt it first: qemu-img convert"));
@@ -104,8 +108,12 @@ pub fn disc(path: &Path) -> Result<()> {
     )))
 }
 
-/// The first bytes of a file say what it is when it is no disk image at all.
-pub fn recognise(path: &Path, raw: bool) -> Result<()> {
+/// The first bytes of a file say what it is when it is no disk image at all. Gives whether they are
+/// those of a format; else it can only be a raw disk.
+///
+/// # Errors
+/// One message each, with what would help.
+pub fn recognise(path: &Path, raw: bool) -> Result<bool> {
     let mut file = fs::File::open(path).map_err(|e| fault("read", path, e))?;
     let mut head = [0; 512];
     let mut have = 0;
@@ -161,7 +169,8 @@ pub fn recognise(path: &Path, raw: bool) -> Result<()> {
         b"WithouFreSpacExt",
         b"QED\0",
     ];
-    if !raw && !partitioned && !known.iter().any(|magic| head.starts_with(magic)) {
+    let known = known.iter().any(|magic| head.starts_with(magic));
+    if !raw && !partitioned && !known {
         return refuse(
             "is no disk image: no known format and no partition table",
             format!(
@@ -170,7 +179,7 @@ pub fn recognise(path: &Path, raw: bool) -> Result<()> {
             ),
         );
     }
-    Ok(())
+    Ok(known)
 }
 
 /// Space that a copy as qcow2 takes at most; `None` where qemu-img cannot say.

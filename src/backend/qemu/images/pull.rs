@@ -246,6 +246,12 @@ async fn look(ctx: &Ctx, path: &Path, wanted: &Wanted) -> Result<Header> {
             "Give the URL of a disk image or an ISO; unpack it first, then: corral image pull ./FILE",
         );
     }
+    if super::super::transfer::import::guard::stands_alone(path).is_err() {
+        return refuse(
+            "names another file as its base, or as the place of its data",
+            "Make it one whole image: qemu-img convert -O qcow2 IMAGE WHOLE",
+        );
+    }
     // A raw disk has nothing that could be damaged, and names no other file.
     if let Some(format) = found.format {
         let info = image::info(&ctx.env, path, false).await;

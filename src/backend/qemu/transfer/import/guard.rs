@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 
 use crate::link::files::fault;
-use crate::model::{Bytes, Error, Result, shown};
+use crate::model::{Bytes, Error, ErrorKind, Result, shown};
 
 /// No disk is larger; whoever says so lies.
 pub const LARGEST: Bytes = Bytes(1 << 46);
@@ -74,6 +74,25 @@ pub fn identify(slice: &Slice, file: &File) -> Result<Content> {
     }
     raw(&name, slice, &head)?;
     Ok(Content::Image("raw"))
+}
+
+/// Refuses a file that points at another one; what else is wrong with it is not looked for.
+///
+/// # Errors
+/// `Refused`, with the way to make one file of it.
+pub fn stands_alone(path: &std::path::Path) -> Result<()> {
+    let file = File::open(path).map_err(|e| fault("read", path, e))?;
+    let slice = Slice {
+        path: path.to_owned(),
+        offset: 0,
+        size: file.metadata().map_err(|e| fault("read", path, e))?.len(),
+        inner: false,
+        name: path.to_string_lossy().into_owned(),
+    };
+    match identify(&slice, &file) {
+        Err(error) if error.kind == ErrorKind::Refused => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// How many bytes a packed image may become, by its first bytes.
@@ -223,7 +242,7 @@ fn overlay(name: &str) -> Error {
 }
 
 fn elsewhere(name: &str, why: &str) -> Error {
-    Error::refused(format!("{name} {why}; only what is in the file itself is imported")).remedy(
+    Error::refused(format!("{name} {why}; only what is in the file itself is taken")).remedy(
         "If you trust it, make one file of it where all its files are: qemu-img convert -O qcow2 FILE WHOLE.qcow2",
     )
 }

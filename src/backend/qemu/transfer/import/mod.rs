@@ -1,6 +1,6 @@
 //! The import family.
 
-pub(super) mod guard;
+pub(in super::super) mod guard;
 mod incoming;
 mod make;
 pub(super) mod read;
