@@ -22,14 +22,14 @@ use crate::model::{Error, Result};
 pub async fn foreign(env: &Env, store: &Store, path: &Path, raw: bool) -> Result<Image> {
     readable(path)?;
     let known = recognise(path, raw)? || header(path).is_some_and(|head| head.format.is_some());
-    if let Err(mut error) = guard::stands_alone(path) {
-        if !is_own_overlay(env, store, path)? {
-            let said = error.remedy.unwrap_or_default();
-            error.remedy = Some(format!(
-                "{said} For an overlay of a base that you name: corral create NAME --backing BASE"
-            ));
-            return Err(error);
-        }
+    if let Err(mut error) = guard::stands_alone(path)
+        && !is_own_overlay(Shelf::under(env).dir(), store, path)?
+    {
+        let said = error.remedy.unwrap_or_default();
+        error.remedy = Some(format!(
+            "{said} For an overlay of a base that you name: corral create NAME --backing BASE"
+        ));
+        return Err(error);
     }
     // QEMU knows more formats than are told apart here, and some of them name other files.
     let format = (!known).then_some("raw");
@@ -45,7 +45,7 @@ pub async fn foreign(env: &Env, store: &Store, path: &Path, raw: bool) -> Result
 
 /// An overlay among the store's files, on a base that is one of them, lies on the shelf, or is named
 /// by a definition.
-fn is_own_overlay(env: &Env, store: &Store, path: &Path) -> Result<bool> {
+fn is_own_overlay(shelf: &Path, store: &Store, path: &Path) -> Result<bool> {
     let Some(base) = header(path).and_then(|head| head.backing) else {
         return Ok(false);
     };
@@ -54,7 +54,7 @@ fn is_own_overlay(env: &Env, store: &Store, path: &Path) -> Result<bool> {
     if !path.starts_with(&root) {
         return Ok(false);
     }
-    let shelf = real(Shelf::under(env).dir());
+    let shelf = real(shelf);
     Ok(
         base.starts_with(&root)
             || base.starts_with(shelf)
@@ -83,10 +83,7 @@ mod tests {
     fn only_overlays_among_its_own_files_are_trusted() {
         let home = tempfile::tempdir().unwrap();
         let dirs = Dirs::under(home.path());
-        let env = Env {
-            dirs: dirs.clone(),
-            ..Env::default()
-        };
+        let shelf = home.path().join("images");
         let store = Store::open(&dirs);
         let dir = store.dir("a").unwrap();
         std::fs::create_dir_all(&dir).unwrap();
@@ -101,7 +98,7 @@ mod tests {
         ] {
             std::fs::write(&file, overlay(on)).unwrap();
             assert_eq!(
-                is_own_overlay(&env, &store, &file).unwrap(),
+                is_own_overlay(&shelf, &store, &file).unwrap(),
                 own,
                 "{}",
                 file.display()
