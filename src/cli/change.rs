@@ -45,11 +45,15 @@ pub(super) async fn planned(
     }
     // Asked once more if the world moved while the question stood there.
     let mut attempt = 0;
+    let mut asked = false;
     let mut task = loop {
         let consent = match consent(&plan, invocation) {
             Some(consent) => consent,
             None => match ask::about(&plan, invocation.globals.headless).await {
-                ask::Answer::Given(consent) => consent,
+                ask::Answer::Given(consent) => {
+                    asked = true;
+                    consent
+                }
                 ask::Answer::Declined => {
                     note("Nothing was done.");
                     return Ok(exit::REFUSED);
@@ -60,13 +64,16 @@ pub(super) async fn planned(
                 }
             },
         };
-        let asked = consent != invocation.consent && !invocation.globals.headless;
+        let again = consent != invocation.consent && !invocation.globals.headless;
         match engine.submit(&plan, &consent, &invocation.run).await {
             Ok(task) => break task,
             Err(error)
-                if error.kind == crate::model::ErrorKind::Conflict && asked && attempt < 3 =>
+                if error.kind == crate::model::ErrorKind::Conflict && again && attempt < 3 =>
             {
-                note(&render::failure(&error));
+                // Whom nobody asked is told once, how it ended.
+                if asked {
+                    note(&render::failure(&error));
+                }
                 attempt += 1;
                 plan = engine.plan(&invocation.action).await?;
             }
@@ -168,7 +175,7 @@ fn standing(task: &Task) -> String {
         if running.is_empty() {
             "nothing".to_owned()
         } else {
-            running.join(", ")
+            format!("{}, waited for to its end", running.join(", "))
         }
     )
 }

@@ -9,9 +9,10 @@ mod transfer;
 
 use std::fs;
 
+use corral::model::Bytes;
 use held::Held;
 use lab::Lab;
-use lab::guest::has_qemu;
+use lab::guest::{guest, has_qemu};
 use transfer::{fill, fine, is_filled, line, refused, tool};
 
 #[test]
@@ -188,4 +189,121 @@ fn what_a_protected_instance_loses_on_the_way_is_asked_for() {
         fine(&lab, words);
         fine(&lab, "protect web --on");
     }
+}
+
+#[test]
+fn an_edit_says_what_the_verbs_refuse() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    for name in ["a", "b"] {
+        let words = "--disk 8MiB --firmware bios -y --publish 127.0.0.1:0:22";
+        fine(&lab, &format!("create {name} {words}"));
+    }
+    let (a, b) = (
+        lab.ctx.store.load("a").unwrap(),
+        lab.ctx.store.load("b").unwrap(),
+    );
+    let text = lab.ctx.store.text("a");
+    let file = lab.root.path().join("new.toml");
+    let edit = line("edit a --file", &file);
+    let changed = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from} in {text}");
+        fs::write(&file, text.replace(from, to)).unwrap();
+    };
+    let foreign = b.disks[0].path.to_str().unwrap();
+    changed("path = \"disk0.qcow2\"", &format!("path = \"{foreign}\""));
+    refused(&lab, &edit, "two that write it destroy it");
+    assert_eq!(lab.ctx.store.text("a"), text);
+    changed(&a.nics[0].mac, &b.nics[0].mac);
+    let said = fine(&lab, &format!("{edit} --dry-run"));
+    assert!(said.contains("is that of b"), "{said}");
+    let port = |vm: &corral::backend::qemu::definition::Definition| {
+        format!("port = {}", vm.nics[0].forwards[0].port)
+    };
+    changed(&port(&a), &port(&b));
+    let said = fine(&lab, &format!("{edit} --dry-run"));
+    assert!(said.contains("is published by b"), "{said}");
+}
+
+#[test]
+fn what_must_not_start_is_not_marked_to_start_and_limits_are_named() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create web --disk 8MiB --firmware bios -y");
+    refused(&lab, "resize web --memory 100T", "16 MiB to 8 TiB");
+    refused(
+        &lab,
+        "create big --disk 9999999T --firmware bios -y",
+        "1 MiB to 64 PiB",
+    );
+    refused(
+        &lab,
+        "disk grow web --disk disk0 --to 9999999T",
+        "64 PiB at most",
+    );
+    refused(
+        &lab,
+        "snapshot create web --name s --expires 0s",
+        "expire as it is made",
+    );
+    refused(
+        &lab,
+        "image search nosuchthing",
+        "no image of the catalogue fits",
+    );
+    fine(&lab, "autostart web --on");
+    let said = fine(&lab, "template web --on --dry-run");
+    assert!(said.contains("corral autostart local/web --on"), "{said}");
+    fine(&lab, "autostart web --off");
+    fine(&lab, "clone web --name copy --linked -y");
+    refused(&lab, "autostart web --on", "must stay as it is: copy");
+    let away = lab.root.path().join("away");
+    fs::create_dir(&away).unwrap();
+    fs::write(away.join("copy-disk0.qcow2"), "").unwrap();
+    let said = refused(
+        &lab,
+        &line("disk move copy --disk disk0 --to", &away),
+        "is there already",
+    );
+    assert!(!said.contains("--image"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ram_that_is_taken_back_brings_its_memory_with_it() {
+    let Some(image) = guest() else {
+        return;
+    };
+    let lab = Lab::new();
+    let words = format!(
+        "create web --image {} --firmware bios --memory 256M -y",
+        image.display()
+    );
+    fine(&lab, &words);
+    fine(&lab, "resize web --memory 320M --max-memory 512M -y");
+    fine(&lab, "start web --for agent");
+    fine(&lab, "resize web --memory 256M -y");
+    let memory = || lab.ctx.store.load("web").unwrap().memory;
+    let then = memory();
+    assert_eq!(then, Bytes::mib(256));
+    fine(&lab, "snapshot create web --name ram --with-memory");
+    fine(&lab, "pause web");
+    let paused = "snapshot create web --name q --quiesce --require filesystem";
+    refused(&lab, paused, "corral resume local/web");
+    fine(&lab, "resume web");
+    fine(&lab, "resize web --memory 320M -y");
+    assert_eq!(memory(), Bytes::mib(320));
+    fine(
+        &lab,
+        "snapshot restore web@ram --stop --start --confirm web",
+    );
+    assert_eq!(memory(), then);
+    let said = fine(&lab, "info web");
+    assert!(!said.contains("Pending"), "{said}");
+    fine(&lab, "hibernate web -y");
+    refused(&lab, "template web --on -y", "hibernated");
+    fine(&lab, "delete web --confirm web");
 }

@@ -13,7 +13,7 @@ use crate::backend::contract::{ImageRequest, Request};
 use crate::config::ImageEntry;
 use crate::model::{
     Action, Body, Data, Error, Field, FieldKind, GroupNoun, Image, Instance, InstanceId,
-    InstanceKind, Operation, Result, Selector, State,
+    InstanceKind, Operation, Result, Selector, State, shown,
 };
 
 const LIST: Row = Row {
@@ -134,6 +134,13 @@ async fn search(engine: Arc<Engine>, mut action: Action) -> Result<Data> {
         all.retain(|image| own.iter().all(|mine| id_of(mine) != id_of(image)));
         own.into_iter().chain(all).collect()
     });
+    if found.found.is_empty() && found.errors.is_empty() && !words.is_empty() {
+        return Err(Error::not_found(format!(
+            "no image of the catalogue fits \"{}\"",
+            shown(&words.join(" "))
+        ))
+        .remedy("All there are: corral image search. Any other: corral image pull URL"));
+    }
     Ok(found.data(Body::Images))
 }
 

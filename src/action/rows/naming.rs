@@ -96,6 +96,12 @@ impl Naming {
     /// `Invalid` for a time that no calendar has.
     pub(super) fn end(&self, after: Option<Duration>) -> Result<Option<Timestamp>> {
         let Some(after) = after else { return Ok(None) };
+        if after.is_zero() {
+            return Err(
+                Error::invalid("--expires 0s would let it expire as it is made")
+                    .remedy("Give a time, as 7d, or leave it out."),
+            );
+        }
         self.at
             .checked_add(after)
             .map(Some)

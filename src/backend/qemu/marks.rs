@@ -15,7 +15,7 @@ use super::{autostart, inventory, locks};
 use crate::backend::contract::{
     AutostartRequest, Changes, NoteRequest, Prepared, ReadCx, TagsRequest, TaskCx, TemplateRequest,
 };
-use crate::model::{Error, Instance, InstanceId, Outcome, Result, Step, shown};
+use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step, shown};
 
 /// Longest tag: what a table still shows.
 const TAG: usize = 64;
@@ -235,6 +235,16 @@ impl Changes<AutostartRequest> for Marks {
                 format!("corral autostart {id} --{undo}"),
             )])
         })?;
+        if request.on
+            && plan.refusals.is_empty()
+            && !plan.unchanged
+            && let Some(why) = self
+                .0
+                .store
+                .held_by_clones(&inventory::load(&self.0, id)?, id)?
+        {
+            return Ok(Prepared::failed(plan.token, &why));
+        }
         // The mark alone starts nothing.
         if request.on
             && plan.refusals.is_empty()
@@ -276,6 +286,18 @@ impl Changes<TemplateRequest> for Marks {
                 ));
             }
         }
+        if request.on && seen.live.state == State::Hibernated && !seen.vm.template {
+            return Ok(Prepared::refused(
+                token(&seen.vm),
+                format!(
+                    "{id} is hibernated: a template is not started, so its RAM would wait for ever"
+                ),
+                Some(format!(
+                    "Let it go on and shut it down: corral start {id}, corral stop {id}"
+                )),
+            ));
+        }
+        let was_started = request.on && seen.vm.autostart;
         let users = ctx.store.linked_to(&seen.vm)?;
         let (already, said) = if request.on {
             ("is a template already", "is a template")
@@ -299,6 +321,11 @@ impl Changes<TemplateRequest> for Marks {
             }
             Ok(changes)
         })?;
+        if was_started && !plan.unchanged {
+            plan.notes.push(format!(
+                "--off does not let it start with this machine again: corral autostart {id} --on"
+            ));
+        }
         if !request.on && !plan.unchanged && !users.is_empty() {
             let names: Vec<_> = users.iter().map(|name| shown(name)).collect();
             plan.notes.push(format!(

@@ -284,7 +284,11 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
             match halted {
                 // It was started halted, to load its RAM.
                 Some(qmp) => match inside::load_and_go(qmp, &nodes, tag).await {
-                    Ok(()) => format!("is at {at}, running, as was begun"),
+                    Ok(()) => {
+                        let now = ctx.store.load(name)?;
+                        resize::taken_back(ctx, qmp, &now).await?;
+                        format!("is at {at}, running, as was begun")
+                    }
                     Err(error) => format!(
                         "its disks are at {at} and it runs, without its RAM: {}",
                         error.message

@@ -132,10 +132,11 @@ pub(super) fn limits(request: &CreateRequest) -> Result<()> {
         )));
     }
     if request.memory < Bytes::mib(16) || request.memory > Bytes(1 << 43) {
-        return Err(
-            Error::invalid(format!("{} of memory is not possible", request.memory))
-                .remedy("Write it with a unit: --memory 2G"),
-        );
+        return Err(Error::invalid(format!(
+            "{} of memory is not possible: 16 MiB to 8 TiB",
+            request.memory
+        ))
+        .remedy("Give a size within that, with its unit: --memory 2G"));
     }
     // A q35 has six SATA ports; one may be the disk's, one the seed's.
     if request.cdroms.len() > 4 {
@@ -162,10 +163,11 @@ pub(in super::super) fn comma_free(dir: &Path) -> Result<()> {
 /// Whole sectors, and not nothing.
 pub(in super::super) fn disk_size(wanted: Bytes) -> Result<Bytes> {
     if wanted < Bytes::mib(1) || wanted > Bytes(1 << 56) {
-        return Err(
-            Error::invalid(format!("a disk of {wanted} is not possible"))
-                .remedy("Write it with a unit: 20G"),
-        );
+        return Err(Error::invalid(format!(
+            "a disk of {wanted} is not possible: 1 MiB to {}",
+            Bytes(1 << 56)
+        ))
+        .remedy("Give a size within that, with its unit: 20G"));
     }
     Ok(Bytes(wanted.0.next_multiple_of(512)))
 }

@@ -50,8 +50,10 @@ pub(super) async fn prepare(
         Growth::By(by) => Bytes(image.size.0.saturating_add(by.0)),
     };
     if to > LARGEST {
-        return Err(Error::invalid(format!("a disk of {to} is not possible"))
-            .remedy("Write it with a unit: --to 20G"));
+        return Err(
+            Error::invalid(format!("a disk of {to} is not possible: {LARGEST} at most"))
+                .remedy("Give a size below that, with its unit: --to 20G"),
+        );
     }
     let to = Bytes(to.0.next_multiple_of(512));
     if to < image.size {

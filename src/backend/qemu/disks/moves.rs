@@ -74,7 +74,7 @@ pub(super) async fn prepare(
     let dir = target.dir()?;
     let own = real(&dir) == folder;
     let to = folder.join(place::file_name(&vm.name, own, &disk.name, &disk.format)?);
-    place::unused(&to)?;
+    place::unused(&to).map_err(in_the_way)?;
     let own = place::is_own(vm, &dir, disk);
     let how = if target.runs() {
         live_possible(target, disk, &image)?;
@@ -184,10 +184,15 @@ fn absolute_base(target: &Target<'_>, work: &Moving) -> Result<Option<Cmd>> {
     Ok(Some(cmd.arg(&work.disk.path)))
 }
 
+/// Nothing takes a file that lies where a disk goes: a move has no image to name.
+fn in_the_way(error: Error) -> Error {
+    error.remedy("Move that file away, or name another folder.")
+}
+
 pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Moving) -> Result<Outcome> {
     let (vm, id) = (target.vm(), &target.seen.id);
     let (from, to) = (&work.disk.path, &work.to);
-    place::unused(to)?;
+    place::unused(to).map_err(in_the_way)?;
     if let Some(cmd) = absolute_base(target, &work)? {
         run_ok(&cmd, std::time::Duration::from_secs(60)).await?;
     }

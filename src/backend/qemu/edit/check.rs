@@ -1,7 +1,7 @@
 //! Whether a text is a definition of this VM: every mistake with its place, and nothing that could
 //! make it another machine.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -43,12 +43,15 @@ impl Check<'_> {
         let mut faults = self.identity(&vm);
         faults.extend(values(&vm));
         faults.extend(self.sizes(&vm));
+        faults.extend(self.foreign(&vm)?);
         if let Some((key, what)) = faults.into_iter().next() {
             return Err(self.at(&key, &what));
         }
         self.board(&vm)?;
         self.offered(&vm).await?;
-        Ok((vm.clone(), self.notes(&vm, &dir)))
+        let mut notes = self.notes(&vm, &dir);
+        notes.extend(self.shared(&vm)?);
+        Ok((vm, notes))
     }
 
     fn at(&self, key: &str, what: &str) -> Error {
@@ -133,6 +136,73 @@ impl Check<'_> {
             })
         })
         .collect()
+    }
+
+    /// Disks that are new here and those of another VM.
+    fn foreign(&self, vm: &Definition) -> Result<Vec<Fault>> {
+        let before: BTreeSet<&Path> = self.old.into_iter().flat_map(store::files).collect();
+        let mut faults = Vec::new();
+        for (n, disk) in vm.disks.iter().enumerate() {
+            if before.contains(disk.path.as_path()) {
+                continue;
+            }
+            let users = self.ctx.store.users_of(&disk.path, self.name)?;
+            if !users.is_empty() {
+                let users: Vec<_> = users.iter().map(|name| shown(name)).collect();
+                let what = format!(
+                    "{} is needed by {}: two that write it destroy it",
+                    shown(&disk.path.to_string_lossy()),
+                    users.join(", ")
+                );
+                faults.push((format!("disks.{n}.path"), what));
+            }
+        }
+        Ok(faults)
+    }
+
+    /// What is new here and another has already: it may be meant, and the verbs refuse it.
+    fn shared(&self, vm: &Definition) -> Result<Vec<String>> {
+        let mut notes = Vec::new();
+        let old_nics = || self.old.into_iter().flat_map(|old| &old.nics);
+        let mut macs: BTreeMap<String, String> = BTreeMap::new();
+        let mut ports = BTreeMap::new();
+        for other in self.ctx.store.list()? {
+            let Ok(other) = other.definition else {
+                continue;
+            };
+            if other.name == self.name {
+                continue;
+            }
+            for nic in &other.nics {
+                let whose = shown(&other.name).into_owned();
+                for forward in nic.forwards.iter().filter(|forward| forward.port != 0) {
+                    ports.insert((forward.protocol, forward.port), whose.clone());
+                }
+                macs.insert(nic.mac.to_ascii_lowercase(), whose);
+            }
+        }
+        for nic in &vm.nics {
+            let mac = nic.mac.to_ascii_lowercase();
+            let is_new = !old_nics().any(|old| old.name == nic.name && old.mac == nic.mac);
+            if let Some(whose) = macs.get(&mac).filter(|_| is_new) {
+                notes.push(format!(
+                    "the MAC {mac} of {} is that of {whose}: on one network neither is reached reliably",
+                    nic.name
+                ));
+            }
+            macs.insert(mac, format!("{} of this VM", nic.name));
+            for forward in &nic.forwards {
+                let is_new = !old_nics().any(|old| old.forwards.contains(forward));
+                let key = (forward.protocol, forward.port);
+                if let Some(whose) = ports.get(&key).filter(|_| is_new) {
+                    notes.push(format!(
+                        "port {} is published by {whose}: only one of the two can run",
+                        forward.port
+                    ));
+                }
+            }
+        }
+        Ok(notes)
     }
 
     /// What the board cannot take, as the start would say it.

@@ -560,6 +560,21 @@ pub(super) async fn woken(ctx: &Ctx, qmp: &mut Qmp, vm: &Definition) -> Result<(
     started::ballooned(&ctx.paths(&vm.uuid)?, less)
 }
 
+/// [`woken`] for RAM of another time than the definition's: what the guest was left with then is
+/// what is defined from now on, and nothing waits for the next start.
+///
+/// # Errors
+/// Those of the monitor, and when the definition cannot be written.
+pub(super) async fn taken_back(ctx: &Ctx, qmp: &mut Qmp, vm: &Definition) -> Result<()> {
+    let left = look(qmp).await?.usable();
+    let mut vm = vm.clone();
+    if left.0.abs_diff(vm.memory.0) > 1 << 20 {
+        vm.memory = left;
+        ctx.store.save(&vm)?;
+    }
+    woken(ctx, qmp, &vm).await
+}
+
 /// Ends what a killed corral began: what the process can still get it gets, and the definition has
 /// all of it. The caller holds the VM's lock.
 ///

@@ -55,10 +55,11 @@ pub fn wanted(vm: &Definition, request: &ResizeRequest) -> Result<Definition> {
         )));
     }
     if after.memory < Bytes::mib(16) || after.memory > Bytes(1 << 43) {
-        return Err(
-            Error::invalid(format!("{} of memory is not possible", after.memory))
-                .remedy("Write it with a unit: --memory 2G"),
-        );
+        return Err(Error::invalid(format!(
+            "{} of memory is not possible: 16 MiB to 8 TiB",
+            after.memory
+        ))
+        .remedy("Give a size within that, with its unit: --memory 2G"));
     }
     let whole = |size: Bytes| size.0.is_multiple_of(1 << 20);
     if let Some(max) = request.max_cpus {

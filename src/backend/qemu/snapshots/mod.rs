@@ -114,7 +114,23 @@ pub async fn prepare(
     };
     let records = Records::load(&ctx.store.dir(&vm.name)?).unwrap_or_default();
     let wants_quiet = matches!(&request, SnapshotRequest::Create(take) if take.quiesce);
-    let outlook = outlook(ctx, &vm, running, wants_quiet).await;
+    // Asked over the monitor that is open: it takes one client.
+    let halted = match &mut monitor {
+        Some(qmp) if wants_quiet => !inside::goes(qmp).await.unwrap_or(true),
+        _ => false,
+    };
+    let outlook = if halted {
+        let why = format!(
+            "it is paused, and its agent with it (corral resume {})",
+            on.id
+        );
+        Outlook {
+            best: Consistency::Crash,
+            why: Some(why),
+        }
+    } else {
+        outlook(ctx, &vm, running, wants_quiet).await
+    };
     let loads_ram = matches!(&request, SnapshotRequest::Restore { start: true, .. });
     let accel = if loads_ram {
         let accel = process::accel_for(ctx, &vm).await;

@@ -270,7 +270,7 @@ async fn start_at(
         .ok_or_else(|| Error::backend(format!("{} ended right after its start", ctx.called(vm))))?;
     let loaded = inside::load_and_go(&mut qmp, &snapping.nodes, name).await;
     if loaded.is_ok()
-        && let Err(error) = resize::woken(ctx, &mut qmp, vm).await
+        && let Err(error) = resize::taken_back(ctx, &mut qmp, vm).await
     {
         cx.log(error.message);
     }
