@@ -268,3 +268,25 @@ fn arg_of(field: &Field) -> Arg {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row's own field of the same name would never be seen: the other one takes the word.
+    #[test]
+    fn no_field_of_a_row_has_the_name_of_what_every_command_takes() {
+        for row in rows() {
+            for field in row.fields {
+                let taken = PROGRAM_FLAGS.iter().chain(OUTPUT_FLAGS);
+                let taken = taken
+                    .chain(if row.is_change() { Row::CHANGE_FLAGS } else { &[] })
+                    .any(|other| {
+                        other.name == field.name
+                            || other.short.is_some() && other.short == field.short
+                    });
+                assert!(!taken, "{}: --{}", row.name, field.name);
+            }
+        }
+    }
+}

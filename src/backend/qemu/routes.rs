@@ -36,7 +36,7 @@ impl Routes for Forwards {
         if ways.is_empty() {
             return Err(
                 Error::unreachable(format!("port {port} of {} is not published", on.id)).remedy(
-                    format!("Publish it: corral ports publish {} --guest {port}", on.id),
+                    format!("Publish it: corral ports publish {} --port {port}", on.id),
                 ),
             );
         }
