@@ -79,8 +79,9 @@ pub(super) fn read(file: &Path) -> Result<String> {
     let mut text = String::new();
     // A plan is made twice, and a pipe can be read once.
     if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
-        return Err(Error::invalid(format!("{name} is not a plain file"))
-            .remedy("From a pipe: --file -"));
+        return Err(
+            Error::invalid(format!("{name} is not a plain file")).remedy("From a pipe: --file -")
+        );
     }
     fs::File::open(file)
         .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))

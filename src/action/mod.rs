@@ -33,7 +33,7 @@ pub use crate::link::files::write_unsynced as write_cache;
 pub use engine::{Engine, EngineParts};
 pub use grammar::{Globals, Invocation, Output, ParseFailure, RunOptions};
 pub use planner::Planned;
-pub use row::{Group, Risk, Row, Run, Targets};
+pub use row::{Group, Risk, Row, Run, Targets, Words};
 pub use rows::rows;
 pub use session::OpenSession;
 pub use task::TaskHandle;

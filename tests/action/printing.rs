@@ -1,7 +1,7 @@
 //! What is printed as a headless command line is that action again when it is typed.
 
 use corral::action::grammar::{self, ParseFailure};
-use corral::action::{Row, Targets, rows};
+use corral::action::{Row, Targets, Words, rows};
 use corral::model::{Action, Field, FieldKind, GroupNoun, Scope, Selector};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -89,7 +89,9 @@ fn action(row: &'static Row) -> BoxedStrategy<Action> {
         .filter(|field| !field.secret)
         .map(|field| {
             let some = value(field).prop_map(Some);
-            let given = if field.required {
+            // Without both ends it is no copy.
+            let end = row.words == Words::FromTo && matches!(field.name, "from" | "to");
+            let given = if field.required || end {
                 some.boxed()
             } else {
                 prop_oneof![Just(None), some].boxed()

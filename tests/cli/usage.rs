@@ -154,8 +154,12 @@ fn a_setting_is_given_once_and_an_address_is_no_file() {
     assert_eq!(endless.code, 2, "{}", endless.err);
     assert!(endless.err.contains("too long"), "{}", endless.err);
     for (flag, address, word) in [
-        ("--image", "https://127.0.0.1:1/x.qcow2", "Download it"),
-        ("--backing", "s3://b/x.qcow2", "Download it"),
+        (
+            "--image",
+            "https://127.0.0.1:1/x.qcow2",
+            "corral image pull",
+        ),
+        ("--backing", "s3://b/x.qcow2", "Fetch it"),
         ("--cdrom", "file:///tmp/x.iso", "--cdrom /tmp/x.iso"),
     ] {
         let output = home.run(&["create", "x", flag, address]).plain();

@@ -79,7 +79,14 @@ pub(super) fn print(row: &Row, action: &Action) -> Option<(Vec<String>, Vec<&'st
             for name in ["from", "to"] {
                 let text = action.args.text(name)?;
                 ends.push(match text.strip_prefix(':') {
-                    Some(path) => format!("{target}:{path}"),
+                    Some(path) => {
+                        let end = format!("{target}:{path}");
+                        // A name may hold what parts it from its path.
+                        if inside(&end) != Some((target.to_owned(), text.to_owned())) {
+                            return None;
+                        }
+                        end
+                    }
                     None if text.starts_with('-') || inside(text).is_some() => return None,
                     None => text.to_owned(),
                 });

@@ -280,7 +280,11 @@ mod tests {
             for field in row.fields {
                 let taken = PROGRAM_FLAGS.iter().chain(OUTPUT_FLAGS);
                 let taken = taken
-                    .chain(if row.is_change() { Row::CHANGE_FLAGS } else { &[] })
+                    .chain(if row.is_change() {
+                        Row::CHANGE_FLAGS
+                    } else {
+                        &[]
+                    })
                     .any(|other| {
                         other.name == field.name
                             || other.short.is_some() && other.short == field.short
