@@ -57,7 +57,7 @@ fn a_real_life_by_keys_with_a_second_shell() {
     pane.keys("S");
     pane.wait_for("Snapshot create local/web");
     pane.text("s1");
-    pane.keys("Enter Enter Enter Enter");
+    pane.keys("BTab Enter");
     pane.wait_for("snapshot create local/web: done");
     pane.keys("g s");
     pane.until("the snapshot", |s| {
@@ -81,7 +81,7 @@ fn a_real_life_by_keys_with_a_second_shell() {
     pane.wait_for("you are here");
     pane.keys("R");
     pane.wait_for("Snapshot restore local/web@s1");
-    pane.keys("Enter Enter Enter Enter");
+    pane.keys("BTab Enter");
     pane.wait_question("Type web");
     pane.text("web");
     pane.keys("BTab Enter");

@@ -36,7 +36,7 @@ fn a_life_by_keys() {
     pane.keys("S");
     pane.wait_for("Snapshot create local/fresh");
     pane.text("s1");
-    pane.keys("Enter Enter Enter Enter");
+    pane.keys("BTab Enter");
     pane.wait_for("snapshot create local/fresh: done");
     pane.keys("g s");
     pane.wait_for("you are here");

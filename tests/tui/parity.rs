@@ -204,6 +204,21 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("nic remove local/win11 --nic net0", &[], Ends::Change),
+    case("disk list local/win11", &[], Ends::Answer),
+    case("disk add local/win11 --size 1G", &[], Ends::Change),
+    case("disk remove local/win11 --disk disk0", &[], Ends::Change),
+    case(
+        "disk grow local/win11 --disk disk0 --by 1G",
+        &[],
+        Ends::Change,
+    ),
+    case(
+        "disk move local/win11 --disk disk0 --to /other",
+        &[],
+        Ends::Change,
+    ),
+    case("media insert local/win11 --image x.iso", &[], Ends::Change),
+    case("media eject local/win11", &[], Ends::Change),
     case("nic list local/win11", &[], Ends::Answer),
     case("clone local/win11 --name extra", &[], Ends::Change),
     case("rename local/win11 --to extra", &[], Ends::Change),
@@ -785,7 +800,7 @@ async fn every_action_of_the_menu_is_the_action_by_argv() {
         let asked = bench.effects[before..]
             .iter()
             .find_map(|effect| match effect {
-                Effect::Plan(_, action) => Some(action.clone()),
+                Effect::Plan(_, action) | Effect::Open(_, action) => Some(action.clone()),
                 _ => None,
             });
         assert_eq!(asked, Some(parsed(&line).action), "{}", row.title);

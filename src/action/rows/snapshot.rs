@@ -41,17 +41,17 @@ taken, and no others.",
             FieldKind::Snapshot,
             "Its name [default: corral-YYYYMMDD-HHMMSS in UTC]",
         ),
+        Field::new("note", FieldKind::Text, "A note kept with it"),
+        Field::flag("with-memory", "With the RAM of a running guest"),
+        Field::flag(
+            "quiesce",
+            "Has the guest agent freeze file systems meanwhile, where it can",
+        ),
         Field::new(
             "name-template",
             FieldKind::Text,
             "Makes its name: {instance} {date} {time} {n}",
         ),
-        Field::new("note", FieldKind::Text, "A note kept with it"),
-        Field::flag(
-            "quiesce",
-            "Has the guest agent freeze file systems meanwhile, where it can",
-        ),
-        Field::flag("with-memory", "With the RAM of a running guest"),
         Field::new(
             "require",
             FieldKind::Choice(&["crash", "filesystem", "memory", "offline"]),

@@ -216,7 +216,22 @@ fn on_top(ctx: &Ctx, vm: &Definition, old: &Path, new: &Path) -> Result<Vec<Over
         .collect();
     for file in &inside {
         for name in ctx.store.users_of(file, &vm.name)? {
-            let other = ctx.store.load(&name)?;
+            let other = ctx.store.load(&name).map_err(|error| {
+                Error::refused(format!(
+                    "{} has an image on top of {}, and cannot be told where that moves: {}",
+                    ctx.id(&name),
+                    shown(&file.to_string_lossy()),
+                    error.message
+                ))
+                .remedy("Mend or remove that first; corral storage list shows who uses what.")
+            })?;
+            if let Some(why) = other.readonly_reason() {
+                return Err(Error::refused(format!(
+                    "{} is on top of its disks: {why}",
+                    ctx.id(&name)
+                ))
+                .remedy("Use the newer corral."));
+            }
             let named = files(&other).filter(|path| real(path) == *file).count();
             let on_top: Vec<Overlay> = other
                 .disks
@@ -240,6 +255,20 @@ fn on_top(ctx: &Ctx, vm: &Definition, old: &Path, new: &Path) -> Result<Vec<Over
                     shown(&name),
                     ctx.id(&name)
                 )));
+            }
+            let loose = ctx.store.overlays(&name, file);
+            let loose = loose
+                .iter()
+                .find(|image| on_top.iter().all(|o| real(&o.image) != real(image)));
+            if let Some(image) = loose {
+                return Err(Error::refused(format!(
+                    "{} is on top of {}, and belongs to no VM that could be told where that moves",
+                    shown(&image.to_string_lossy()),
+                    shown(&file.to_string_lossy())
+                ))
+                .remedy(
+                    "Attach it again (corral disk add --image), or remove it if nobody needs it.",
+                ));
             }
             for overlay in on_top {
                 if !overlays.contains(&overlay) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::definition::Definition;
+use super::super::image::header;
 use super::{Entry, Store};
 use crate::model::{Error, InstanceId, Result, shown};
 
@@ -48,8 +49,8 @@ impl Store {
         String::from_utf8_lossy(&file.unwrap_or_default()).into_owned()
     }
 
-    /// Definitions, other than `name`'s, that need this file: as a disk, a base or a medium. One
-    /// that cannot be read needs it when it names it anywhere.
+    /// VMs other than `name` that need this file: as a disk, a base or a medium, or below any image in their folder. A
+    /// definition that cannot be read needs it when it names it anywhere.
     pub fn users_of(&self, file: &Path, name: &str) -> Result<Vec<String>> {
         self.needing(file, name, |vm, wanted| {
             files(vm).any(|path| real(path) == wanted)
@@ -103,12 +104,30 @@ impl Store {
             } else {
                 names(&self.text(&other), &wanted)
             };
-            if needs {
+            // Whatever a definition says, or whether it says anything: what lies in the folder may be all there is left.
+            if needs || !self.overlays(&other, &wanted).is_empty() {
                 users.push(other);
             }
         }
         users.sort();
         Ok(users)
+    }
+
+    /// Images in a VM's folder that are on top of this file: those of its definition, detached ones, and those that were
+    /// kept when it was deleted.
+    pub fn overlays(&self, name: &str, base: &Path) -> Vec<PathBuf> {
+        let Some(entries) = self.dir(name).ok().and_then(|dir| fs::read_dir(dir).ok()) else {
+            return Vec::new();
+        };
+        let base = real(base);
+        entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|image| {
+                header(image)
+                    .and_then(|header| header.backing)
+                    .is_some_and(|below| real(&below) == base)
+            })
+            .collect()
     }
 }
 
@@ -137,4 +156,50 @@ pub fn files(definition: &Definition) -> impl Iterator<Item = &Path> {
 /// Where a path leads; itself when it leads nowhere.
 pub(in super::super) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::definition::tests::sample;
+    use super::*;
+    use crate::model::Dirs;
+
+    /// The header of a qcow2 image on top of `base`; nothing else of it is read.
+    fn overlay(base: &Path) -> Vec<u8> {
+        let name = base.to_string_lossy();
+        let mut bytes = vec![0; 512];
+        bytes[..4].copy_from_slice(b"QFI\xfb");
+        bytes[4..8].copy_from_slice(&3u32.to_be_bytes());
+        bytes[8..16].copy_from_slice(&112u64.to_be_bytes());
+        bytes[16..20].copy_from_slice(&(name.len() as u32).to_be_bytes());
+        bytes[112..112 + name.len()].copy_from_slice(name.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_base_is_held_by_overlays_whose_definition_is_damaged_or_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let dir = store.dir("base").unwrap();
+        let base = sample("base", &dir);
+        store.save(&base).unwrap();
+        let disk = base.disks[0].path.clone();
+        fs::write(&disk, b"").unwrap();
+        assert_eq!(store.linked_to(&base).unwrap(), [""; 0]);
+        for name in ["empty", "kept"] {
+            let dir = store.dir(name).unwrap();
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("disk0.qcow2"), overlay(&disk)).unwrap();
+        }
+        fs::write(store.file("empty").unwrap(), "").unwrap();
+        // A clone whose disk was detached.
+        let mut other = sample("other", &store.dir("other").unwrap());
+        other.disks.clear();
+        store.save(&other).unwrap();
+        let detached = store.dir("other").unwrap().join("disk0.qcow2");
+        fs::write(detached, overlay(&disk)).unwrap();
+        let held = ["empty", "kept", "other"];
+        assert_eq!(store.linked_to(&base).unwrap(), held);
+        assert_eq!(store.users_of(&disk, "base").unwrap(), held);
+    }
 }
