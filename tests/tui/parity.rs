@@ -218,7 +218,7 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("media insert local/win11 --image x.iso", &[], Ends::Change),
-    case("media eject local/win11", &[], Ends::Change),
+    case("media eject local/win11", &[], Ends::Nothing),
     case("nic list local/win11", &[], Ends::Answer),
     case("clone local/win11 --name extra", &[], Ends::Change),
     case("rename local/win11 --to extra", &[], Ends::Change),
