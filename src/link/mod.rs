@@ -7,6 +7,7 @@ pub mod duplex;
 pub mod files;
 pub mod foreground;
 pub mod lines;
+pub mod nbd;
 pub mod ports;
 pub mod qga;
 pub mod qmp;

@@ -10,7 +10,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use corral::backend::contract::ReadCx;
@@ -30,7 +30,8 @@ impl Held {
         let tool = which::which("qemu-img").unwrap();
         let script = format!(
             "#!/bin/sh\n\
-             stop() {{ echo $$ > '{dir}/mark.new'; mv '{dir}/mark.new' '{dir}/mark'; exec sleep 1000; }}\n\
+             stop() {{ echo $$ > '{dir}/mark.new'; mv '{dir}/mark.new' '{dir}/mark'; \
+               while [ ! -e '{dir}/go' ]; do sleep 0.05; done; }}\n\
              case \"$*\" in *\"$HOLD\"*) [ \"$WHEN\" = before ] && stop;; esac\n\
              '{tool}' \"$@\"; code=$?\n\
              case \"$*\" in *\"$HOLD\"*) [ \"$WHEN\" = after ] && stop;; esac\n\
@@ -58,14 +59,35 @@ impl Held {
         at: &str,
         ready: impl Fn() -> bool,
     ) {
+        let mut child = self.stopped(lab, words, when, at, ready);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The tool that it left: by its number, as it wrote it itself.
+        let pid = fs::read_to_string(self.dir.join("mark")).unwrap();
+        let ended = Command::new("kill").args(["-9", pid.trim()]).status();
+        assert!(ended.unwrap().success());
+    }
+
+    /// Runs corral until it stops there.
+    pub fn stopped(
+        &self,
+        lab: &Lab,
+        words: &[&str],
+        when: &str,
+        at: &str,
+        ready: impl Fn() -> bool,
+    ) -> Child {
         let mark = self.dir.join("mark");
         let _ = fs::remove_file(&mark);
+        let _ = fs::remove_file(self.dir.join("go"));
         let path = std::env::var("PATH").unwrap();
         let mut child = lab
             .corral(words)
             .env("PATH", format!("{}:{path}", self.dir.display()))
             .env("WHEN", when)
             .env("HOLD", at)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let until = Instant::now() + READ;
@@ -74,12 +96,12 @@ impl Held {
             assert!(Instant::now() < until, "{words:?} never did {at}");
             std::thread::sleep(Duration::from_millis(5));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        // The tool that it left: by its number, as it wrote it itself.
-        let pid = fs::read_to_string(&mark).unwrap();
-        let ended = Command::new("kill").args(["-9", pid.trim()]).status();
-        assert!(ended.unwrap().success());
+        child
+    }
+
+    /// What stopped goes on.
+    pub fn go(&self) {
+        fs::write(self.dir.join("go"), "").unwrap();
     }
 }
 

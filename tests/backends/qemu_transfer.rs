@@ -665,3 +665,268 @@ fn what_finds_no_space_or_is_cancelled_leaves_nothing() {
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// Whether anything whose name begins so is there.
+fn left(root: &Path, begin: &str) -> Vec<String> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(begin)).collect()
+}
+
+#[test]
+fn what_is_cancelled_in_the_middle_leaves_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    let root = lab.root.path();
+    fine(&lab, "create web --disk 64MiB --firmware uefi -y");
+    let disk = lab.ctx.store.load("web").unwrap().disks[0].path.clone();
+    fill(&disk, 5);
+    let raw = disk_image(&root.join("disk.raw"), 8 << 20);
+    let place = |name: &str| root.join(name).to_str().unwrap().to_owned();
+    let (dir, gz, ova) = (place("x"), place("x.raw.gz"), place("x.ova"));
+    let raw = raw.to_str().unwrap();
+    for (words, at) in [
+        (&["export", "web", "--to", dir.as_str()][..], "convert"),
+        (&["export", "web", "--to", gz.as_str()], "convert"),
+        (&["export", "web", "--to", ova.as_str()], "convert"),
+        (&["backup", "create", "web"], "convert"),
+        (&["import", raw, "--name", "new", "-y"], "vms/new"),
+        (&["clone", "web", "--name", "new", "-y"], "vms/new"),
+    ] {
+        let child = held.stopped(&lab, words, "before", at, || true);
+        let tasks = root.join(".local/state/corral/tasks");
+        let runs = |name: &&String| {
+            let text = fs::read_to_string(tasks.join(name)).unwrap_or_default();
+            let task: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            task["state"] == "running"
+        };
+        let names = left(&tasks, "");
+        let task = names.iter().find(runs).unwrap().trim_end_matches(".json");
+        fine(&lab, &format!("tasks cancel {task}"));
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{words:?}: {said}");
+        assert!(said.contains("cancelled"), "{words:?}: {said}");
+        let there = left(root, "x");
+        assert!(there.is_empty(), "{words:?}: {there:?}");
+        assert!(!lab.ctx.store.dir("new").unwrap().exists(), "{words:?}");
+        let dir = disk.parent().unwrap();
+        let there = [left(dir, "."), left(dir, "op.json")].concat();
+        assert!(there.is_empty(), "{words:?}: {there:?}");
+        assert!(is_filled(&disk, 5));
+    }
+    assert!(backups(&lab, "").is_empty());
+    // Who leaves at once leaves it to doctor.
+    let words = ["export", "web", "--to", dir.as_str()];
+    let child = held.stopped(&lab, &words, "before", "convert", || true);
+    for _ in 0..2 {
+        interrupt(child.id());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+    }
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    fine(&lab, "doctor --fix -y");
+    let there = left(root, "x");
+    assert!(there.is_empty(), "{there:?}");
+}
+
+/// Ctrl-C.
+fn interrupt(pid: u32) {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::INT).unwrap();
+}
+
+/// A file system of its own, as large as asked; gone with this.
+struct Small<'a>(&'a Path);
+
+impl<'a> Small<'a> {
+    /// `None` where this user may mount none.
+    fn mounted(at: &'a Path, size: &str) -> Option<Self> {
+        fs::create_dir_all(at).unwrap();
+        let options = format!("size={size},mode=700");
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at);
+        mount.stderr(std::process::Stdio::null());
+        let mounted = mount.status().is_ok_and(|status| status.success());
+        if !mounted {
+            eprintln!("not tested: this user may not mount a tmpfs");
+        }
+        mounted.then_some(Self(at))
+    }
+
+    /// Nothing more fits in but so many bytes.
+    fn crowd(&self, but: u64) {
+        let stat = rustix::fs::statvfs(self.0).unwrap();
+        let free = stat.f_bavail * stat.f_frsize;
+        fs::write(
+            self.0.join("ballast"),
+            vec![1; free.saturating_sub(but) as usize],
+        )
+        .unwrap();
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount")
+            .arg("-l")
+            .arg(self.0)
+            .status();
+    }
+}
+
+#[test]
+fn a_target_that_is_full_in_the_middle_keeps_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    let root = lab.root.path();
+    let disk = disk_image(&root.join("disk.raw"), 16 << 20);
+    fine(
+        &lab,
+        &format!("{} --name web --firmware bios -y", line("import", &disk)),
+    );
+    tool(root, "gzip", &["-k", "disk.raw"]);
+    let small = root.join("small");
+    let Some(fs_of_its_own) = Small::mounted(&small, "64M") else {
+        return;
+    };
+    // Full once the plan was made: while a disk is written, and while it is packed.
+    for (name, when) in [
+        ("x", "before"),
+        ("x.qcow2", "before"),
+        ("x.raw", "before"),
+        ("x.ova", "after"),
+        ("x.raw.gz", "after"),
+    ] {
+        let to = small.join(name);
+        let words = ["export", "web", "--to", to.to_str().unwrap()];
+        let child = held.stopped(&lab, &words, when, "convert", || true);
+        fs_of_its_own.crowd(1 << 20);
+        held.go();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{name}: {said}");
+        assert!(
+            said.contains("Nothing was") && said.contains("df -h"),
+            "{name}: {said}"
+        );
+        let there = left(&small, "x");
+        assert!(there.is_empty(), "{name}: {there:?}");
+        fs::remove_file(small.join("ballast")).unwrap();
+    }
+    // A home that is too small for what is packed in a file.
+    let home = small.join("home");
+    fs::create_dir(&home).unwrap();
+    fs_of_its_own.crowd(6 << 20);
+    let output = lab
+        .corral(&["import", root.join("disk.raw.gz").to_str().unwrap()])
+        .args(["--name", "new", "-y"])
+        .env("HOME", &home)
+        .stderr(std::process::Stdio::piped())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(
+        said.contains("space") && said.contains("df -h"),
+        "what was full is not said: {said}"
+    );
+    let there = left(&home.join(".local/share/corral/vms"), "");
+    assert!(there.is_empty(), "{there:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disks_come_as_bytes_offline_and_live() {
+    use tokio::io::AsyncReadExt as _;
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let root = lab.root.path();
+    let disk = disk_image(&root.join("disk.raw"), 16 << 20);
+    fine(
+        &lab,
+        &format!(
+            "{} --name web --memory 64M --firmware bios -y",
+            line("import", &disk)
+        ),
+    );
+    fine(&lab, "snapshot create web --name then");
+    let vm = lab.ctx.store.load("web").unwrap();
+    fill(&vm.disks[0].path, 7);
+    let now = root.join("now.raw");
+    let convert = ["convert", "-O", "raw", vm.disks[0].path.to_str().unwrap()];
+    tool(
+        root,
+        "qemu-img",
+        &[&convert[..], &[now.to_str().unwrap()]].concat(),
+    );
+    let qemu = lab.backend();
+    for (runs, snapshot, same) in [
+        (false, None, &now),
+        (false, Some("then"), &disk),
+        (true, None, &now),
+        (true, Some("then"), &disk),
+    ] {
+        if runs && snapshot.is_none() {
+            lab.power("web", PowerRequest::Start).await.unwrap();
+        }
+        let on = lab.row("web").await;
+        let cx = lab::task(&on.id);
+        let taken = qemu
+            .families()
+            .portable()
+            .unwrap()
+            .portable(&cx, &on, snapshot)
+            .await;
+        let taken = taken.unwrap();
+        let known = taken.portable().disks[0].clone();
+        assert_eq!(
+            (known.size_bytes.0, known.format.as_str()),
+            (16 << 20, "raw")
+        );
+        if runs && snapshot.is_none() {
+            // What is written meanwhile is not in it.
+            let mut monitor = corral::backend::qemu::process::connect(&lab.ctx, &vm)
+                .await
+                .unwrap()
+                .unwrap();
+            let write = serde_json::json!({"command-line": "qemu-io -d /machine/peripheral/disk0-dev/virtio-backend \"write -P 9 0 8M\""});
+            let written = monitor.execute("human-monitor-command", write, lab::READ);
+            let said = written.await.unwrap().to_string();
+            assert!(!said.contains("Error"), "{said}");
+        } else if !runs && snapshot.is_none() {
+            refused(&lab, "start web --timeout 10s", "");
+        }
+        let mut stream = taken.open(&cx, &known.name).await.unwrap();
+        let mut bytes = Vec::new();
+        stream.bytes.read_to_end(&mut bytes).await.unwrap();
+        let copy = root.join("copy.raw");
+        fs::write(&copy, bytes).unwrap();
+        let sum = stream.sum.get().unwrap().clone();
+        assert!(tool(root, "sha256sum", &["copy.raw"]).starts_with(&sum));
+        tool(
+            root,
+            "qemu-img",
+            &["compare", "-q", "copy.raw", same.to_str().unwrap()],
+        );
+        let error = taken.open(&cx, "none").await.err().unwrap();
+        assert!(error.message.contains("has no disk none"), "{error}");
+        drop((stream, taken));
+        // It is let go in the background.
+        let dir = lab.ctx.store.dir("web").unwrap();
+        let until = std::time::Instant::now() + lab::READ;
+        while !left(&dir, "op.json").is_empty() || !left(&dir, ".").is_empty() {
+            assert!(std::time::Instant::now() < until, "it is never let go");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+    lab.power_off("web").await;
+}

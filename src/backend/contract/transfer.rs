@@ -1,6 +1,7 @@
 //! Requests that move data in and out.
 
 use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use tokio::io::AsyncRead;
@@ -115,8 +116,10 @@ pub trait DiskBytes: Send + Sync {
 pub struct DiskStream {
     /// How many there are.
     pub size: Bytes,
-    /// Where they come from.
+    /// Where they come from. Reading fails where not all of them came, or where they were not true.
     pub bytes: Box<dyn AsyncRead + Send + Unpin>,
+    /// SHA-256 of all of them, lower-case hex: there once the end was read.
+    pub sum: Arc<OnceLock<String>>,
 }
 
 /// Requests of the files family. Paths inside the guest are absolute.

@@ -5,9 +5,9 @@ use crate::backend::contract::{
     AutostartRequest, BackupRequest, Backups, Changes, CloneRequest, CreateRequest,
     DiskMoveRequest, DiskRequest, EditNative, Events, ExportRequest, Families, FilesRequest,
     HibernateRequest, Hosts, ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics,
-    Networks, NicRequest, NoteRequest, PauseRequest, PowerRequest, PublishRequest, RemoveRequest,
-    RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage,
-    TagsRequest, TemplateRequest, UnlockRequest,
+    Networks, NicRequest, NoteRequest, PauseRequest, PortableSource, PowerRequest, PublishRequest,
+    RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest,
+    SnapshotRequest, Storage, TagsRequest, TemplateRequest, UnlockRequest,
 };
 use crate::model::Family;
 
@@ -45,6 +45,7 @@ accessors! {
     import: Import, dyn Changes<ImportRequest>;
     backup: Backup, dyn Changes<BackupRequest>;
     backups: Backup, dyn Backups;
+    portable: Export, dyn PortableSource;
     edit: EditNative, dyn EditNative;
     unlock: Unlock, dyn Changes<UnlockRequest>;
     files: Files, dyn Changes<FilesRequest>;

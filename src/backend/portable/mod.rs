@@ -7,6 +7,7 @@ pub mod gzip;
 pub mod ova;
 pub mod ovf;
 pub mod ovf_read;
+pub mod stream;
 pub mod sums;
 pub mod tarball;
 

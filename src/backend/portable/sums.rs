@@ -14,10 +14,37 @@ pub const FILE: &str = "SHA256SUMS";
 
 const BLOCK: usize = 1 << 20;
 
+/// A checksum of what comes bit by bit.
+#[derive(Clone, Debug)]
+pub struct Running(Sha256);
+
+impl Running {
+    /// Of nothing yet.
+    pub fn new() -> Self {
+        Self(Sha256::new())
+    }
+
+    /// More of it.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum, lower-case hex.
+    pub fn finish(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
+
+impl Default for Running {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Read-through that computes the checksum of what passes.
 pub struct Summed<R> {
     inner: R,
-    hash: Sha256,
+    hash: Running,
     count: u64,
 }
 
@@ -26,14 +53,14 @@ impl<R: Read> Summed<R> {
     pub fn new(inner: R) -> Self {
         Self {
             inner,
-            hash: Sha256::new(),
+            hash: Running::new(),
             count: 0,
         }
     }
 
     /// The checksum and the number of bytes that passed.
     pub fn finish(self) -> (String, u64) {
-        (hex(&self.hash.finalize()), self.count)
+        (self.hash.finish(), self.count)
     }
 }
 
@@ -55,7 +82,7 @@ pub fn of_file(
 ) -> Result<(String, u64)> {
     let failed = |e| fault("read", path, e);
     let length = file.metadata().map_err(failed)?.len();
-    let mut hash = Sha256::new();
+    let mut hash = Running::new();
     let mut buffer = vec![0; BLOCK];
     let zeros = vec![0; BLOCK];
     let mut at = 0;
@@ -77,7 +104,7 @@ pub fn of_file(
             at += n as u64;
         }
     }
-    Ok((hex(&hash.finalize()), length))
+    Ok((hash.finish(), length))
 }
 
 /// Where data begins at or after `at`; `None`: there is none. A file system that knows no holes

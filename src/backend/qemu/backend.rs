@@ -34,6 +34,7 @@ use super::storage::Folders;
 use super::transfer::backup::BackUp;
 use super::transfer::export::Export;
 use super::transfer::import::Import;
+use super::transfer::source::Source;
 use super::unlock::Unlock;
 use super::{
     accel, disks, doctor, firmware, inventory, machine, process, snapshots, support, watch,
@@ -42,9 +43,9 @@ use crate::backend::contract::HibernateRequest;
 use crate::backend::contract::{
     AutostartRequest, Backend, BackupRequest, Backups, Change, Changes, CreateRequest, Discovery,
     Env, Events, ExportRequest, Families, FilesRequest, Hosts, ImageRequest, Images, ImportRequest,
-    KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest, PowerRequest, ReadCx,
-    RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage, TagsRequest,
-    TaskCx, TemplateRequest,
+    KindInfo, Logs, Metrics, Networks, NoteRequest, PauseRequest, PortableSource, PowerRequest,
+    ReadCx, RemoveRequest, Routes, Screenshots, SendKeyRequest, SnapshotRequest, Storage,
+    TagsRequest, TaskCx, TemplateRequest,
 };
 use crate::backend::contract::{CloneRequest, EditNative, RenameRequest, UnlockRequest};
 use crate::backend::contract::{DiskMoveRequest, DiskRequest, MediaRequest};
@@ -106,6 +107,7 @@ pub struct Qemu {
     export: Export,
     import: Import,
     backup: BackUp,
+    portable: Source,
     snapshots: Snapshots,
     resize: Resize,
     nics: Nics,
@@ -144,6 +146,7 @@ impl Qemu {
             export: Export(Arc::clone(&ctx)),
             import: Import(Arc::clone(&ctx)),
             backup: BackUp(Arc::clone(&ctx)),
+            portable: Source(Arc::clone(&ctx)),
             snapshots: Snapshots(Arc::clone(&ctx)),
             resize: Resize(Arc::clone(&ctx)),
             nics: Nics(Arc::clone(&ctx)),
@@ -348,6 +351,10 @@ impl Families for Qemu {
 
     fn backups(&self) -> Option<&dyn Backups> {
         Some(&self.backup)
+    }
+
+    fn portable(&self) -> Option<&dyn PortableSource> {
+        Some(&self.portable)
     }
 
     fn disks(&self) -> Option<&dyn Changes<DiskRequest>> {

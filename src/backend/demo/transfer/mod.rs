@@ -5,6 +5,7 @@ mod backup;
 mod export;
 mod files;
 mod import;
+mod source;
 
 /// What is added to every plan that would write or read a file.
 const SIMULATED: &str = "Simulated: no file of this machine is touched";

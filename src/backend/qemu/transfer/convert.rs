@@ -95,8 +95,16 @@ impl Access {
 }
 
 /// The size a guest sees, from the header itself where it says.
-pub async fn size(ctx: &Ctx, path: &Path) -> Result<Bytes> {
-    if let Some(header) = image::header(path)
+/// A raw disk's own bytes are never taken for one.
+pub async fn size(ctx: &Ctx, path: &Path, format: &str) -> Result<Bytes> {
+    if format == "raw"
+        && let Ok(meta) = std::fs::metadata(path)
+        && meta.is_file()
+    {
+        return Ok(Bytes(meta.len()));
+    }
+    if format == "qcow2"
+        && let Some(header) = image::header(path)
         && header.format == Some("qcow2")
         && let Some(size) = header.size
     {

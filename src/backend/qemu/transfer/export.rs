@@ -216,7 +216,7 @@ async fn look(
     let (access, consistency, less) = access(ctx, seen, &pieces, snapshot).await?;
     for piece in &mut pieces {
         if piece.size.0 == 0 {
-            piece.size = convert::size(ctx, &piece.path).await?;
+            piece.size = convert::size(ctx, &piece.path, &piece.format).await?;
         }
     }
     room(ctx, &access, &pieces, form, to.parent().unwrap_or(to)).await?;
@@ -293,7 +293,7 @@ async fn room(ctx: &Ctx, access: &Access, pieces: &[Piece], form: Form, dir: &Pa
 }
 
 /// How the images can be read now, and what they hold then.
-async fn access(
+pub async fn access(
     ctx: &Ctx,
     seen: &Seen,
     pieces: &[Piece],
@@ -563,7 +563,7 @@ async fn folder(
                 finish(&mut sealing, &mut progress, partial, portable),
             );
             written.and(sealed)?;
-            let disk = pieces::disk(piece, convert::size(ctx, &file).await?);
+            let disk = pieces::disk(piece, convert::size(ctx, &file, "qcow2").await?);
             let cx = cx.clone();
             let task = tokio::spawn(async move { convert::seal(&cx, &file).await });
             sealing = Some((disk, task));

@@ -11,6 +11,7 @@ mod pack;
 mod pieces;
 pub mod restore;
 mod shelf;
+pub mod source;
 mod target;
 
 pub use leave::undo;
