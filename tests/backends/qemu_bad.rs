@@ -1040,3 +1040,55 @@ fn a_paused_guest_is_not_asked_to_let_go_of_a_disk() {
     assert!(stopped);
     assert_eq!(lab.ctx.store.load("web").unwrap().disks.len(), 2);
 }
+
+#[test]
+fn a_detached_disk_is_told_of_and_comes_back() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let plan = |words: &[&str]| {
+        let output = lab
+            .corral(&[words, &["--dry-run"]].concat())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let file = lab.ctx.store.dir("web").unwrap().join("disk1.qcow2");
+    let path = file.to_str().unwrap();
+    for words in [
+        &["create", "web", "--disk", "1M", "--firmware", "bios"][..],
+        &["disk", "add", "web", "--size", "1M"],
+        &["snapshot", "create", "web", "--name", "s1"],
+        &["disk", "remove", "web", "--disk", "disk1"],
+    ] {
+        let (done, text) = said(&lab, words);
+        assert!(done, "{words:?}: {text}");
+    }
+    let doctor = |wanted: &str| {
+        let output = lab
+            .corral(&["doctor"])
+            .stdout(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().contains(wanted)
+    };
+    assert!(doctor("that no VM uses") && doctor("corral disk add local/web --image"));
+    let text = plan(&["snapshot", "restore", "web@s1"]);
+    assert!(text.contains("does not come back"), "{text}");
+    let text = plan(&["snapshot", "delete", "web@s1"]);
+    assert!(text.contains("qemu-img snapshot -d s1"), "{text}");
+    let (done, text) = said(&lab, &["disk", "add", "web", "--image", path]);
+    assert!(done, "{text}");
+    assert!(!doctor("that no VM uses"));
+    let (done, text) = said(&lab, &["delete", "web", "--confirm", "web"]);
+    assert!(done, "{text}");
+    assert!(!file.exists() && !file.parent().unwrap().exists());
+    let (done, text) = said(
+        &lab,
+        &["create", "web", "--disk", "1M", "--firmware", "bios"],
+    );
+    assert!(done, "{text}");
+}

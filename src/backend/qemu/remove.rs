@@ -195,8 +195,12 @@ impl Sorted {
                 }
                 self.goes.push(path);
             } else {
-                self.notes
-                    .push(format!("Keeps {}: not made by corral", path.display()));
+                let why = if place::is_named(&path) {
+                    "it was detached; corral doctor tells what nobody uses"
+                } else {
+                    "not made by corral"
+                };
+                self.notes.push(format!("Keeps {}: {why}", path.display()));
                 self.stays.push(path);
             }
         }

@@ -107,7 +107,10 @@ pub(super) fn free_name(store: &Store, id: &InstanceId, name: &str) -> Result<()
             "the disks of a deleted VM called \"{shown}\" were kept in {}",
             dir.display()
         ))
-        .remedy("Move that folder away, or choose another name."));
+        .remedy(format!(
+            "If nobody needs them any more (corral doctor says so): rm -r {}. Or choose another name.",
+            image::quoted(&dir)
+        )));
     }
     if !is_there(&dir.join(DEFINITION)) {
         return Err(match op::read(&dir.join(op::FILE)) {

@@ -95,6 +95,21 @@ pub fn is_own(vm: &Definition, dir: &Path, disk: &DiskDef) -> bool {
     inside || disk.path.file_name().and_then(|name| name.to_str()) == named.ok().as_deref()
 }
 
+/// Whether a file of a VM's folder is one that corral named for a disk, attached or detached since:
+/// `disk1.qcow2`, `disk1-2.img`.
+pub fn is_named(file: &Path) -> bool {
+    let Some(("disk", rest)) = file
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .and_then(|stem| stem.split_at_checked(4))
+    else {
+        return false;
+    };
+    let kind = file.extension().and_then(|e| e.to_str());
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    matches!(kind, Some("qcow2" | "img")) && rest.splitn(2, '-').all(number)
+}
+
 /// A block device that is mounted or held by something else must not be given to a guest.
 ///
 /// # Errors
@@ -144,6 +159,21 @@ mod tests {
         vm.disks[0].path = dir.path().join("disk0.qcow2");
         vm.disks[0].owned = false;
         assert!(!is_own(&vm, dir.path(), &vm.disks[0]));
+    }
+
+    #[test]
+    fn names_of_disks_are_known() {
+        for (name, own) in [
+            ("disk0.qcow2", true),
+            ("disk12-2.img", true),
+            ("disk.qcow2", false),
+            ("disk1-.img", false),
+            ("disk1-2-3.img", false),
+            ("data.qcow2", false),
+            ("disk1.iso", false),
+        ] {
+            assert_eq!(is_named(Path::new(name)), own, "{name}");
+        }
     }
 
     #[test]

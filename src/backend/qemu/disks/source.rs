@@ -97,7 +97,7 @@ pub(super) async fn data(
     if !wanted.copy {
         let attached = attachable(target, wanted, &from, &image, notes)?;
         let mut disk = disk(attached, &image.format, image.size);
-        disk.owned = false;
+        disk.owned = came_back(target, &disk.path)?;
         disk.backing = image.backing.map(|base| real(&absolute_base(&from, &base)));
         return Ok((disk, Source::Image { stamp }));
     }
@@ -156,6 +156,12 @@ fn own_file(
     }
     place::unused(&file)?;
     Ok(file)
+}
+
+/// A disk that was detached from this VM: it lies in its folder, under a name that corral gave it.
+fn came_back(target: &Target<'_>, file: &Path) -> Result<bool> {
+    let parent = file.parent().map(real);
+    Ok(parent == Some(real(&target.dir()?)) && place::is_named(file))
 }
 
 /// Whether an image can be a disk as it is.
@@ -218,9 +224,11 @@ fn attachable(
         rustix::fs::access(&file, rustix::fs::Access::WRITE_OK)
             .map_err(|e| fault("write", &file, e.into()))?;
     }
-    notes.push(format!(
-        "Uses {} as it is; a delete of the VM leaves it",
-        show(&file)
-    ));
+    let end = if came_back(target, &file)? {
+        "it was made for this VM, and is deleted with it"
+    } else {
+        "a delete of the VM leaves it"
+    };
+    notes.push(format!("Uses {} as it is; {end}", show(&file)));
     Ok(file)
 }

@@ -36,6 +36,7 @@ pub async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
     all.extend(vms::checks(ctx, cx, version.as_deref()).await);
     all.extend(unfinished(ctx));
     all.extend(orphans::checks(ctx));
+    all.extend(orphans::disks(ctx));
     all.extend(rest::check(ctx));
     all.extend(probes(ctx));
     all.extend(autostart::check(ctx));

@@ -1,13 +1,19 @@
 //! State of VMs whose definition is gone: left by a delete that was killed at its very end, or by
-//! someone who removed a VM's folder by hand.
+//! someone who removed a VM's folder by hand. And disks that no VM uses any more.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
+use super::super::disks::place;
+use super::super::image::{header, quoted};
+use super::super::op;
+use super::super::storage::Users;
+use super::super::store::real;
 use super::{failed, fix, mending};
 use crate::link::{files, signal};
-use crate::model::{Check, Error, Outcome, Result};
+use crate::model::{Bytes, Check, Error, Outcome, Result, encode_segment};
 
 /// One check for each folder that belongs to nobody.
 pub(super) fn checks(ctx: &Ctx) -> Vec<Check> {
@@ -38,6 +44,72 @@ pub(super) fn checks(ctx: &Ctx) -> Vec<Check> {
             }
         })
         .collect()
+}
+
+/// One check for each disk in the folder of a VM, or of one that was deleted, that no definition needs:
+/// detached, or kept for a clone that has gone. They hold data, so only their owner lets them go.
+pub(super) fn disks(ctx: &Ctx) -> Vec<Check> {
+    match unused(ctx) {
+        Ok(found) => found,
+        Err(error) => vec![failed("qemu.orphan-disk", error)],
+    }
+}
+
+fn unused(ctx: &Ctx) -> Result<Vec<Check>> {
+    let entries = ctx.store.list()?;
+    // What a definition that cannot be read needs is not known.
+    if entries.iter().any(|entry| entry.definition.is_err()) {
+        return Ok(Vec::new());
+    }
+    let users = Users::read(ctx)?;
+    let mut files = Vec::new();
+    for name in ctx.store.folders()? {
+        let dir = ctx.store.dir(&name)?;
+        // A change that is under way, or was cut short, has its own check.
+        if dir.join(op::FILE).exists() {
+            continue;
+        }
+        let Ok(inside) = std::fs::read_dir(&dir) else {
+            continue;
+        };
+        let inside = inside.filter_map(std::result::Result::ok);
+        let mut paths: Vec<PathBuf> = inside.map(|entry| entry.path()).collect();
+        paths.retain(|path| place::is_named(path) && path.is_file() && users.of(path).is_empty());
+        paths.sort();
+        files.extend(paths.into_iter().map(|path| (name.clone(), path)));
+    }
+    let base = |file: &PathBuf| {
+        header(file)
+            .and_then(|head| head.backing)
+            .map(|base| real(&base))
+    };
+    let bases: Vec<(PathBuf, PathBuf)> = files
+        .iter()
+        .filter_map(|(_, file)| Some((base(file)?, file.clone())))
+        .collect();
+    Ok(files
+        .iter()
+        .map(|(name, file)| {
+            let used = std::fs::metadata(file).map_or(0, |meta| meta.blocks().saturating_mul(512));
+            let above = bases.iter().find(|(base, _)| *base == real(file));
+            let mut message = format!("{}: {} that no VM uses", file.display(), Bytes(used));
+            if let Some((_, above)) = above {
+                message = format!("{message}, but {} is an overlay of it", above.display());
+            }
+            let there = entries.iter().any(|entry| entry.name == *name);
+            let keep = if there {
+                let id = ctx.id(name);
+                format!("corral disk add {id} --image {}", quoted(file))
+            } else {
+                format!("corral create NAME --image {}", quoted(file))
+            };
+            let key = encode_segment(&file.to_string_lossy());
+            Check::warn(&format!("qemu.orphan-disk.{key}"), message).remedy(format!(
+                "To use it again: {keep}. To let its data go: rm {}",
+                quoted(file)
+            ))
+        })
+        .collect())
 }
 
 /// Removes one such folder.

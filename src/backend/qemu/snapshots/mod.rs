@@ -147,6 +147,7 @@ pub async fn prepare(
         inside: &inside,
         records: &records,
         outlook,
+        detached: detached(ctx, &vm).await,
         accel,
     };
     let (mut take, mut back) = (Take::default(), Back::default());
@@ -216,4 +217,30 @@ fn still_there(ctx: &Ctx, vm: &Definition, running: bool) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+/// Disks in its folder that its definition has no more, and the snapshots in them; what cannot be read
+/// holds none.
+async fn detached(ctx: &Ctx, vm: &Definition) -> Vec<(std::path::PathBuf, Vec<String>)> {
+    let Ok(inside) = ctx.store.dir(&vm.name).and_then(|dir| {
+        std::fs::read_dir(&dir).map_err(|e| crate::link::files::fault("read", &dir, e))
+    }) else {
+        return Vec::new();
+    };
+    let paths = inside
+        .filter_map(std::result::Result::ok)
+        .map(|entry| entry.path());
+    let named = paths.filter(|path| {
+        super::disks::place::is_named(path)
+            && !super::store::files(vm)
+                .any(|file| super::store::real(file) == super::store::real(path))
+    });
+    let mut found = Vec::new();
+    for path in named {
+        if let Ok(image) = super::image::info(&ctx.env, &path, true).await {
+            let tags = image.snapshots.into_iter().map(|inside| inside.tag);
+            found.push((path, tags.collect()));
+        }
+    }
+    found.sort();
+    found
 }

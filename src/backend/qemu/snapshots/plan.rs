@@ -29,6 +29,8 @@ pub(super) struct Plan<'a> {
     pub(super) records: &'a Records,
     /// What a snapshot without RAM is at best, and why not more.
     pub(super) outlook: Outlook,
+    /// Disks of its folder that are detached, and the snapshots in them.
+    pub(super) detached: Vec<(PathBuf, Vec<String>)>,
     /// What it would be started with.
     pub(super) accel: &'a str,
 }
@@ -425,6 +427,11 @@ impl Plan<'_> {
                 sizes.words()
             ));
         }
+        for file in self.left_in(name) {
+            prepared.notes.push(format!(
+                "{file} was in it too, is detached and does not come back; before, to have it back: corral disk add {id} --image {file}"
+            ));
+        }
         let since = self.taken_at(name);
         if keep.is_none() {
             prepared.losses.push(match since {
@@ -459,6 +466,13 @@ impl Plan<'_> {
         Ok((prepared, back))
     }
 
+    /// Detached files that hold a snapshot.
+    fn left_in(&self, name: &str) -> Vec<String> {
+        let holds = |tags: &Vec<String>| tags.iter().any(|tag| tag == name);
+        let files = self.detached.iter().filter(|(_, tags)| holds(tags));
+        files.map(|(file, _)| image::quoted(file)).collect()
+    }
+
     /// It is off with its RAM saved.
     fn hibernated(&self) -> bool {
         !self.running && self.having(HIBERNATED) > 0
@@ -481,6 +495,12 @@ impl Plan<'_> {
             prepared
                 .losses
                 .push(format!("the state kept as \"{}\"", shown(name)));
+            for file in self.left_in(name) {
+                prepared.notes.push(format!(
+                    "{0} stays in {file}, which is detached; to delete it there too: qemu-img snapshot -d {0} {file}",
+                    shown(name)
+                ));
+            }
             let mut children = self.records.children(name);
             children.retain(|child| !names.iter().any(|name| name == child));
             if !children.is_empty() {
