@@ -606,13 +606,13 @@ fn an_image_that_is_none_is_named_at_once() {
         ("/dev/zero", &["is a device", "Name a file"]),
         (
             "a.qcow2",
-            &["have no end", "a.qcow2 on b.qcow2 on a.qcow2", "rebase"],
+            &["is an overlay of another image", "qemu-img convert"],
         ),
-        ("link.qcow2", &["have no end", "rebase"]),
-        ("data.qcow2", &["keeps its data in", "gone.raw", "is gone"]),
+        ("link.qcow2", &["is an overlay of another image"]),
+        ("data.qcow2", &["keeps its data in another file"]),
         (
             "top.qcow2",
-            &["mid.qcow2 is an overlay of", "base.qcow2, which is gone"],
+            &["is an overlay of another image", "qemu-img convert"],
         ),
     ] {
         let path = dir.join(file);
@@ -639,7 +639,7 @@ async fn a_file_that_is_gone_is_seen_before_the_start() {
     let lab = Lab::new();
     let dir = lab.root.path();
     qemu_img(dir, "create -q -f qcow2 base.qcow2 1M");
-    qemu_img(dir, "create -q -f qcow2 -F qcow2 -b base.qcow2 mid.qcow2");
+    qemu_img(dir, "create -q -f qcow2 mid.qcow2 1M");
     fs::write(dir.join("cd.iso"), vec![0; 65536]).unwrap();
     let mid = dir.join("mid.qcow2");
     let mut wanted = request(
@@ -649,6 +649,8 @@ async fn a_file_that_is_gone_is_seen_before_the_start() {
     );
     wanted.cdroms = vec![dir.join("cd.iso").to_str().unwrap().to_owned()];
     lab.make(wanted).await.unwrap();
+    // Somebody puts a base below the base.
+    qemu_img(dir, "rebase -u -f qcow2 -F qcow2 -b base.qcow2 mid.qcow2");
     assert_eq!(lab.row("web").await.reason, None);
     assert!(
         !checks(&lab)

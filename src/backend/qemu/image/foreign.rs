@@ -27,7 +27,7 @@ pub async fn foreign(env: &Env, store: &Store, path: &Path, raw: bool) -> Result
     {
         let said = error.remedy.unwrap_or_default();
         error.remedy = Some(format!(
-            "{said} For an overlay of a base that you name: corral create NAME --backing BASE"
+            "{said}. For an overlay of a base that is whole: corral create NAME --backing BASE"
         ));
         return Err(error);
     }
@@ -55,11 +55,7 @@ fn is_own_overlay(shelf: &Path, store: &Store, path: &Path) -> Result<bool> {
         return Ok(false);
     }
     let shelf = real(shelf);
-    Ok(
-        base.starts_with(&root)
-            || base.starts_with(shelf)
-            || !store.users_of(&base, "")?.is_empty(),
-    )
+    Ok(base.starts_with(&root) || base.starts_with(shelf) || store.is_named(&base)?)
 }
 
 #[cfg(test)]

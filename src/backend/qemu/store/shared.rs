@@ -90,6 +90,16 @@ impl Store {
         ))
     }
 
+    /// Whether a definition names this file: what lies beside a definition says nothing of whom to trust.
+    pub fn is_named(&self, file: &Path) -> Result<bool> {
+        let wanted = real(file);
+        let mut named = self.folders()?.into_iter().filter(|name| {
+            let vm = self.alone(name);
+            vm.is_ok_and(|vm| files(&vm).any(|path| real(path) == wanted))
+        });
+        Ok(named.next().is_some())
+    }
+
     fn needing(
         &self,
         file: &Path,

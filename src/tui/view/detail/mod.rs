@@ -66,7 +66,8 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
             tab.title().split(' ').next().unwrap_or_default()
         };
         let label = match (tab == app.detail.tab, wide) {
-            (true, _) => format!("[{title}]"),
+            (true, true) => format!("[{title}]"),
+            (true, false) => format!("[{title}] "),
             (false, true) => format!(" {title} "),
             (false, false) => format!("{title} "),
         };
