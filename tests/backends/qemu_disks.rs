@@ -296,17 +296,6 @@ async fn disks_and_media_come_and_go_while_the_guest_runs() {
         &["disk", "add", "web", "--image", own.to_str().unwrap()],
         "in use by",
     );
-    let destroy = [
-        "disk",
-        "remove",
-        "web",
-        "--disk",
-        "disk2",
-        "--delete-data",
-        "--confirm",
-        "web",
-    ];
-    refused(&lab, &destroy, "was not made by corral");
     refused(
         &lab,
         &["disk", "move", "web", "--disk", "disk2", "--to", &there],
@@ -410,39 +399,17 @@ async fn media(lab: &Lab, inside: &mut Inside<'_>, one: &str, two: &str) {
     nothing_is_left(lab).await;
 }
 
-/// A guest that does not answer keeps its disk, and that is what is said of it, then and later.
+/// A guest that cannot react is not asked for its disk: it would give it up later, when nobody expects it.
 async fn never_lets_go(lab: &Lab, inside: &mut Inside<'_>) {
     run(lab, &["pause", "web"]);
-    let remove = ["disk", "remove", "web", "--disk", "disk1"];
     refused(
         lab,
-        &[&remove[..], &["--timeout", "3s"]].concat(),
-        "did not let go",
+        &["disk", "remove", "web", "--disk", "disk1"],
+        "is paused",
     );
     assert!(path(lab, "disk1").exists());
     assert!(op::leftovers(&lab.ctx.store).unwrap().is_empty());
     run(lab, &["resume", "web"]);
-    // It was asked all the same: now it lets go, and what a start would bring back is said.
-    inside.comes("grep -c vda /proc/partitions", "0").await;
-    let problems = detail(lab).await.problems;
-    let said = |line: &String| line.contains("disk1") && line.contains("next start");
-    assert!(problems.iter().any(said), "{problems:?}");
-    // Asked again, it is done.
-    let file = path(lab, "disk1");
-    run(lab, &remove);
-    nothing_is_left(lab).await;
-    run(
-        lab,
-        &[
-            "disk",
-            "add",
-            "web",
-            "--image",
-            file.to_str().unwrap(),
-            "--bus",
-            "virtio",
-        ],
-    );
     inside.comes("head -c 10 /dev/vda", "first-disk").await;
 }
 
