@@ -146,3 +146,19 @@ async fn waiting_for_readiness_is_part_of_the_change() {
     );
     assert_eq!(failed.kind, ErrorKind::TimedOut);
 }
+
+#[tokio::test]
+async fn a_backup_that_was_planned_a_second_ago_still_holds() {
+    let bench = Bench::new();
+    bench.force("stop hv1/web").await.unwrap();
+    let line = "backup create hv1/web";
+    let plan = bench.plan(line).await.unwrap();
+    // Its name is made of the time, and that of the plan counts.
+    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    let submitted = bench
+        .engine
+        .submit(&plan, &answer(&plan), &options(line))
+        .await;
+    let task = submitted.unwrap().finished().await;
+    assert_eq!(task.state, TaskState::Done, "{task:?}");
+}

@@ -73,6 +73,7 @@ async fn backup(bench: &Bench, id: &InstanceId) {
         backups.into_iter().map(|b| b.name).collect::<Vec<_>>()
     };
     let create = BackupRequest::Create {
+        at: jiff::Timestamp::now(),
         to: Some(place.clone()),
         keep: Some(1),
     };

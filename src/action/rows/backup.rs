@@ -9,6 +9,7 @@ use super::super::engine::Engine;
 use super::super::planner::{Planned, Shape, finish, plan_instances, prepare_all, resolve};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::create::{absolute, finish_new, home};
+use super::naming::moment;
 use crate::backend::contract::{BackupRequest, Request};
 use crate::fleet::selector::Purpose;
 use crate::model::{
@@ -25,10 +26,11 @@ const FROM: Field = Field::new(
 const CREATE: Row = Row {
     examples: &[
         "backup create local/web",
-        "backup create --filter tag:prod --to /mnt/backup --keep 7 --headless",
+        "backup create --filter tag:prod --to /mnt/backup --keep 7 --headless -y",
     ],
     details: "Exports instances into dated folders: DIR/INSTANCE/TIME. A running instance goes on, its disks are taken \
-at one moment. With --keep older whole backups of the same instance are deleted, once the new one is whole.",
+at one moment. With --keep older whole backups of the same instance are deleted, once the new one is whole. Without a terminal \
+several at once need -y, and more than 10 need --confirm with their number.",
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     fields: &[
@@ -38,6 +40,11 @@ at one moment. With --keep older whole backups of the same instance are deleted,
             "Folder to keep them in [default: corral's own]",
         ),
         Field::new("keep", FieldKind::Count, "Keeps so many of each instance"),
+        Field::new(
+            "at",
+            FieldKind::Text,
+            "The time that it is named by [default: now]",
+        ),
     ],
     heavy: true,
     operations: &[Operation::Backup],
@@ -117,7 +124,8 @@ fn folder(engine: &Engine, action: &Action, flag: &str) -> Option<String> {
     action.args.text(flag).map(|path| absolute(engine, path))
 }
 
-async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
+async fn create(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
+    let at = moment(&mut action)?;
     let to = folder(&engine, &action, "to");
     let keep =
         match action.args.count("keep") {
@@ -130,6 +138,7 @@ async fn create(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     "Back up".clone_into(&mut shape.ask);
     plan_instances(&engine, action, shape, |_| {
         Ok(Request::Backup(BackupRequest::Create {
+            at,
             to: to.clone(),
             keep,
         }))

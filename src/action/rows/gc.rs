@@ -11,11 +11,12 @@ use super::super::engine::Engine;
 use super::super::planner::{LocalWork, Planned, Shape, finish, plan_local, prepare_all, resolve};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::info::details_of;
+use super::naming::moment;
 use crate::backend::contract::{Prepared, Request, SnapshotRequest, TaskCx};
 use crate::fleet::selector::Purpose;
 use crate::model::{
-    Action, Error, ErrorKind, Field, FieldKind, GroupNoun, Instance, InstanceId, InstanceKind,
-    Kind, LeftOut, Operation, Outcome, Result, Selector, Snapshot, State, Support, counted, shown,
+    Action, ErrorKind, Field, FieldKind, GroupNoun, Instance, InstanceId, InstanceKind, Kind,
+    LeftOut, Operation, Outcome, Result, Selector, Snapshot, State, Support, counted,
 };
 
 const GC: Row = Row {
@@ -42,15 +43,7 @@ const GC: Row = Row {
 pub(super) const ROWS: &[&Row] = &[&GC];
 
 async fn gc(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
-    let now = match action.args.text("at") {
-        Some(text) => text.parse().map_err(|_| {
-            Error::invalid(format!("--at {:?} is no time", shown(text)))
-                .remedy("Write it like 2026-11-30T05:14:02Z.")
-        })?,
-        None => Timestamp::now(),
-    };
-    // Fixed here, so that the plan that was shown and the one that runs agree.
-    action.args.set("at", now.to_string());
+    let now = moment(&mut action)?;
     let (targets, mut left_out) = everyone(&engine, &action).await?;
     let able = targets.into_iter().filter(|instance| {
         let support = engine.support(Operation::SnapshotDelete, &instance.id);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::backend::contract::NUMBER;
-use crate::model::{Action, Error, Instance, Result, shown};
+use crate::model::{Action, Args, Error, Instance, Result, shown};
 
 /// What is used with `--keep` alone.
 const DEFAULT: &str = "corral-{date}-{time}";
@@ -47,13 +47,7 @@ impl Naming {
         if let Some(template) = &template {
             check(template)?;
         }
-        let at = match args.text("at") {
-            Some(text) => text.parse().map_err(|_| {
-                Error::invalid(format!("--at {:?} is no time", shown(text)))
-                    .remedy("Write it like 2026-11-30T05:14:02Z.")
-            })?,
-            None => now(),
-        };
+        let at = asked(args)?;
         let name = match (name, &template) {
             (None, None) => Some(format!("corral-{}", stamp(at))),
             (name, _) => name,
@@ -137,9 +131,27 @@ fn check(template: &str) -> Result<()> {
     .remedy("Put {date}, {time} or {n} into it, or use --name."))
 }
 
-fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_second(now.as_second()).unwrap_or(now)
+/// `--at`, else this second.
+fn asked(args: &Args) -> Result<Timestamp> {
+    let Some(text) = args.text("at") else {
+        let now = Timestamp::now();
+        return Ok(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    };
+    text.parse().map_err(|_| {
+        Error::invalid(format!("--at {:?} is no time", shown(text)))
+            .remedy("Write it like 2026-11-30T05:14:02Z.")
+    })
+}
+
+/// The moment that an action counts from: `--at`, else now. It is fixed in the action, so that the
+/// plan that was shown and the one that runs agree.
+///
+/// # Errors
+/// `Invalid` for what is no time.
+pub(super) fn moment(action: &mut Action) -> Result<Timestamp> {
+    let at = asked(&action.args)?;
+    action.args.set("at", at.to_string());
+    Ok(at)
 }
 
 /// A moment as a part of a name.
@@ -162,7 +174,7 @@ mod tests {
         )
     }
 
-    fn asked(pairs: &[(&str, &str)]) -> Result<(Naming, Action)> {
+    fn named(pairs: &[(&str, &str)]) -> Result<(Naming, Action)> {
         let mut action = Action::new("snapshot create");
         for (key, value) in pairs {
             action.args.set(key, *value);
@@ -175,22 +187,35 @@ mod tests {
     fn templates_are_filled_in_and_the_moment_is_fixed() {
         let at = ("at", "2026-11-30T05:14:02Z");
         let (naming, action) =
-            asked(&[("name-template", "{instance}-{date}-{time}-{n}"), at]).unwrap();
+            named(&[("name-template", "{instance}-{date}-{time}-{n}"), at]).unwrap();
         let (name, policy) = naming.name_of(&instance("a{date}"));
         assert_eq!(name, "a{date}-20261130-051402-{n}");
         assert_eq!(policy.as_deref(), Some("{instance}-{date}-{time}-{n}"));
         assert_eq!(action.args.text("at"), Some("2026-11-30T05:14:02Z"));
 
-        let (naming, action) = asked(&[at]).unwrap();
+        let (naming, action) = named(&[at]).unwrap();
         assert_eq!(naming.name_of(&instance("a")).0, "corral-20261130-051402");
         assert_eq!(action.args.text("name"), Some("corral-20261130-051402"));
-        let (again, _) = asked(&[("name", "corral-20261130-051402")]).unwrap();
+        let (again, _) = named(&[("name", "corral-20261130-051402")]).unwrap();
         assert_eq!(
             again.name_of(&instance("a")),
             naming.name_of(&instance("a"))
         );
         let end = naming.end(Some(Duration::from_secs(86_400))).unwrap();
         assert_eq!(end.unwrap().to_string(), "2026-12-01T05:14:02Z");
+    }
+
+    #[test]
+    fn the_moment_of_an_action_stays_the_same_when_it_is_planned_again() {
+        let mut action = Action::new("backup create");
+        let first = moment(&mut action).unwrap();
+        assert_eq!(first.subsec_nanosecond(), 0);
+        assert_eq!(action.args.text("at"), Some(&*first.to_string()));
+        action.args.set("at", "2026-11-30T05:14:02Z");
+        let again = moment(&mut action).unwrap();
+        assert_eq!(again.to_string(), "2026-11-30T05:14:02Z");
+        action.args.set("at", "yesterday");
+        assert!(moment(&mut action).is_err());
     }
 
     #[test]
@@ -203,7 +228,7 @@ mod tests {
             &[("name-template", "{date")],
             &[("name-template", "{n}"), ("at", "yesterday")],
         ] {
-            assert!(asked(pairs).is_err(), "{pairs:?}");
+            assert!(named(pairs).is_err(), "{pairs:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tokio::io::AsyncRead;
 
 use super::cx::{ReadCx, TaskCx};
@@ -47,6 +48,8 @@ pub struct ImportRequest {
 pub enum BackupRequest {
     /// Make one.
     Create {
+        /// The moment it is named by: the same for the plan that was shown and the one that runs.
+        at: Timestamp,
         /// Where backups are kept: folder or storage; `None` is the backend's default.
         to: Option<String>,
         /// Keep only so many of this instance.

@@ -1,6 +1,7 @@
 //! Dated copies.
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 
 use super::super::act::Act;
 use super::super::backend::Demo;
@@ -27,12 +28,12 @@ impl Changes<BackupRequest> for Demo {
         self.world.answer(cx, "backup.prepare").await?;
         let backups = self.world.with_stores(|stores| stores.backups.clone());
         match request {
-            BackupRequest::Create { to, keep } => {
+            BackupRequest::Create { at, to, keep } => {
                 let guest = self.world.guest_as(on)?;
                 if let Some(refused) = Self::guard(&guest) {
                     return Ok(refused);
                 }
-                Ok(self.make_backup(&guest, &backups, to, keep))
+                Ok(self.make_backup(&guest, &backups, at, to, keep))
             }
             BackupRequest::Restore {
                 backup,
@@ -89,6 +90,7 @@ impl Demo {
         &self,
         guest: &Guest,
         backups: &[Backup],
+        at: Timestamp,
         to: Option<String>,
         keep: Option<u32>,
     ) -> Prepared {
@@ -109,7 +111,7 @@ impl Demo {
         }
         let place = to.unwrap_or_else(|| dialect.backup_place().to_owned());
         let mut own: Vec<&Backup> = backups.iter().filter(|b| b.guest.id() == id).collect();
-        let now = world.now().strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
+        let now = at.strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
         let name = free_name(&now, own.iter().map(|b| b.name.as_str()));
         let done = format!("{id} has backup {}", shown(&name));
         let mut acts = vec![Act::Backup { name, place }];

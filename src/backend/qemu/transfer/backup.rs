@@ -43,7 +43,9 @@ impl Changes<BackupRequest> for BackUp {
     ) -> Result<Prepared> {
         let ctx = &self.0;
         let planned = match request {
-            BackupRequest::Create { to, keep } => create(ctx, cx, on, to.as_deref(), keep).await,
+            BackupRequest::Create { at, to, keep } => {
+                create(ctx, cx, on, at, to.as_deref(), keep).await
+            }
             BackupRequest::Restore {
                 backup,
                 from,
@@ -131,6 +133,7 @@ async fn create(
     ctx: &Ctx,
     cx: &ReadCx,
     on: &Instance,
+    at: Timestamp,
     to: Option<&str>,
     keep: Option<u32>,
 ) -> Result<Prepared> {
@@ -146,7 +149,7 @@ async fn create(
     };
     let dir = shelf::of(&shelf::root(ctx, to)?, &seen.vm.name)?;
     let kept = shelf::list(&dir)?;
-    let place = dir.join(shelf::new_name(&dir, Timestamp::now()));
+    let place = dir.join(shelf::new_name(&dir, at));
     let mut prepared = export::plan(ctx, &seen, Form::Folder, place, None, None).await?;
     if !prepared.refusals.is_empty() {
         return Ok(prepared);

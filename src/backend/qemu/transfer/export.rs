@@ -10,8 +10,8 @@ use super::super::change::Seen;
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::image::{self, quoted};
+use super::super::live::Live;
 use super::super::op::{self, Change, Journal, Phase};
-use super::super::snapshots::freeze;
 use super::super::snapshots::record::Records;
 use super::super::store::Store;
 use super::super::{events, locks, process, store};
@@ -48,8 +48,6 @@ pub struct Exporting {
     pub pieces: Vec<Piece>,
     /// What its disks hold of a guest that ran.
     pub consistency: Consistency,
-    /// Why they hold no more than after a power cut.
-    pub less: Option<String>,
     /// What is read, for an export that goes on.
     pub source: String,
 }
@@ -169,14 +167,12 @@ pub async fn plan(
 /// What a running guest's disks will hold, in words.
 fn moment(exporting: &Exporting) -> Option<String> {
     let id = &exporting.id;
-    let why = exporting.less.as_ref().map(|why| format!(": {why}"));
     match (exporting.live(), exporting.consistency) {
         (Some(_), Consistency::Filesystem) => Some(format!(
             "{id} runs on: its disks are taken at one moment, its file systems frozen"
         )),
         (Some(_), _) => Some(format!(
-            "{id} runs on: its disks are taken at one moment, as after a power cut{}",
-            why.unwrap_or_default()
+            "{id} runs on: its disks are taken at one moment, as after a power cut"
         )),
         (None, Consistency::Crash) if exporting.access == Access::Files => {
             Some(format!("{id} is hibernated: its RAM is not in it"))
@@ -213,7 +209,7 @@ async fn look(
         ))
         .remedy("Name a folder, or a file that ends in .ova"));
     }
-    let (access, consistency, less) = access(ctx, seen, &pieces, snapshot).await?;
+    let (access, consistency) = access(ctx, seen, &pieces, snapshot).await?;
     for piece in &mut pieces {
         if piece.size.0 == 0 {
             piece.size = convert::size(ctx, &piece.path, &piece.format).await?;
@@ -235,7 +231,6 @@ async fn look(
         access,
         pieces,
         consistency,
-        less,
         source,
     };
     let mut steps = Vec::new();
@@ -292,30 +287,31 @@ async fn room(ctx: &Ctx, access: &Access, pieces: &[Piece], form: Form, dir: &Pa
     image::room(dir, Bytes(needs.saturating_mul(copies)))
 }
 
+/// What the disks hold of a guest that is as it was seen. Only what each look sees alike decides,
+/// since a plan is made twice: whether its agent freezes is found out when it is asked to.
+fn now(live: &Live) -> Consistency {
+    match live.state {
+        State::Running if live.is_active() && live.agent == Some(true) => Consistency::Filesystem,
+        State::Hibernated => Consistency::Crash,
+        _ if live.is_active() => Consistency::Crash,
+        _ => Consistency::Offline,
+    }
+}
+
 /// How the images can be read now, and what they hold then.
 pub async fn access(
     ctx: &Ctx,
     seen: &Seen,
     pieces: &[Piece],
     snapshot: Option<&str>,
-) -> Result<(Access, Consistency, Option<String>)> {
+) -> Result<(Access, Consistency)> {
     let Some(tag) = snapshot else {
-        if !seen.live.is_active() {
-            let how = if seen.live.state == State::Hibernated {
-                Consistency::Crash
-            } else {
-                Consistency::Offline
-            };
-            return Ok((Access::Files, how, None));
-        }
-        let access = Access::Live(live::socket(ctx, &seen.vm)?);
-        if seen.live.state != State::Running || seen.live.agent != Some(true) {
-            return Ok((access, Consistency::Crash, None));
-        }
-        return Ok(match freeze::outlook(ctx, &seen.vm).await {
-            Ok(()) => (access, Consistency::Filesystem, None),
-            Err(error) => (access, Consistency::Crash, Some(error.message)),
-        });
+        let access = if seen.live.is_active() {
+            Access::Live(live::socket(ctx, &seen.vm)?)
+        } else {
+            Access::Files
+        };
+        return Ok((access, now(&seen.live)));
     };
     let mut memory = false;
     for piece in pieces.iter().filter(|piece| !piece.readonly) {
@@ -340,7 +336,7 @@ pub async fn access(
         Some(noted) => noted,
         None => Consistency::Crash,
     };
-    Ok((Access::Snapshot(tag.to_owned()), consistency, None))
+    Ok((Access::Snapshot(tag.to_owned()), consistency))
 }
 
 /// Left by an export of this VM: by its note in a folder, by the VM's record for a file.
@@ -577,4 +573,30 @@ async fn folder(
     fs::File::open(partial)
         .and_then(|dir| dir.sync_all())
         .map_err(|e| fault("write", partial, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_frozen_is_decided_by_what_was_seen() {
+        let mut live = Live {
+            state: State::Running,
+            reason: None,
+            native: None,
+            pid: Some(1),
+            agent: Some(true),
+            version: None,
+        };
+        assert_eq!(now(&live), Consistency::Filesystem);
+        live.agent = None;
+        assert_eq!(now(&live), Consistency::Crash);
+        (live.agent, live.state) = (Some(true), State::Paused);
+        assert_eq!(now(&live), Consistency::Crash);
+        (live.pid, live.state) = (None, State::Hibernated);
+        assert_eq!(now(&live), Consistency::Crash);
+        live.state = State::Stopped;
+        assert_eq!(now(&live), Consistency::Offline);
+    }
 }

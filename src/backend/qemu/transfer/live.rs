@@ -114,6 +114,12 @@ pub async fn begin(
     }
     let all = json!({"actions": actions});
     let mut less = None;
+    let mut quiet = quiet;
+    if quiet && let Err(error) = freeze::outlook(ctx, vm).await {
+        // What somebody else froze is not ours to thaw.
+        less = Some(error.message);
+        quiet = false;
+    }
     if quiet {
         match freeze::freeze(ctx, vm, None).await? {
             Tried::Frozen(held) => {

@@ -62,7 +62,7 @@ impl PortableSource for Source {
         for piece in &mut pieces {
             piece.size = convert::size(ctx, &piece.path, &piece.format).await?;
         }
-        let (access, consistency, _) = access(ctx, &seen, &pieces, snapshot).await?;
+        let (access, consistency) = access(ctx, &seen, &pieces, snapshot).await?;
         let mut portable = pieces::portable(ctx, &seen.vm, consistency, snapshot);
         portable.disks = pieces.iter().map(streamed).collect();
         let mut taken = Taken {
