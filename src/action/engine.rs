@@ -1,6 +1,5 @@
 //! The engine: reads, plans, and the only door to changes.
 
-use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use super::protect::Protection;
 use super::reload::Source;
 use super::row::Run;
 use super::runner;
+use super::same::same;
 use super::session::OpenSession;
 use super::task::{TaskBoard, TaskHandle};
 use super::ui_state::UiMemory;
@@ -273,46 +273,4 @@ impl Engine {
         self.ui.flush().await;
         self.fleet.shutdown().await;
     }
-}
-
-/// Compares a plan that was shown with the one that would run now.
-fn same(shown: &Plan, now: &Plan) -> Result<()> {
-    let changed = |why: String| {
-        Err(
-            Error::conflict(format!("{why} since the plan was made. Nothing was done"))
-                .remedy("Look at the new plan and ask again"),
-        )
-    };
-    if shown.gate != now.gate {
-        return changed("what has to be confirmed has changed".to_owned());
-    }
-    let seen: HashMap<_, _> = shown.targets.iter().map(|t| (&t.id, t)).collect();
-    let mut gone = seen.clone();
-    for target in &now.targets {
-        gone.remove(&target.id);
-        let Some(before) = seen.get(&target.id) else {
-            return changed(format!("{} came in", target.id));
-        };
-        if before.uid.is_some() && before.uid != target.uid {
-            return changed(format!("another machine has taken the ID {}", target.id));
-        }
-        // What forbids it now says more than that something changed.
-        if let (true, Some(refusal)) = (before.refusals.is_empty(), target.refusals.first()) {
-            let message = format!("{}: {}. Nothing was done", target.id, refusal.message);
-            let mut error = Error::conflict(message).in_context(target.id.context());
-            error.remedy.clone_from(&refusal.remedy);
-            return Err(error);
-        }
-        if before.refusals != target.refusals
-            || before.token != target.token
-            || before.steps != target.steps
-            || before.unchanged != target.unchanged
-        {
-            return changed(format!("{} has changed", target.id));
-        }
-    }
-    if let Some(id) = gone.keys().min() {
-        return changed(format!("{id} went away"));
-    }
-    Ok(())
 }

@@ -20,6 +20,7 @@ pub mod render;
 pub mod row;
 pub mod rows;
 mod runner;
+mod same;
 pub mod secrets;
 pub mod session;
 pub mod task;

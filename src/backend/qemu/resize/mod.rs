@@ -22,11 +22,10 @@ use super::{events, locks};
 use crate::backend::contract::{Changes, Prepared, ReadCx, ResizeRequest, TaskCx};
 use crate::link::qmp::Qmp;
 use crate::model::{
-    Bytes, Consistency, Error, EventLevel, Instance, InstanceId, Outcome, Result, State, Step,
-    shown,
+    Bytes, Consistency, Error, EventLevel, Instance, InstanceId, Outcome, Result, State, shown,
 };
 pub use live::{Now, look};
-use plan::{Steps, settled, wanted, way};
+use plan::{Steps, calls, settled, wanted, way};
 
 /// How long a guest may take to move its balloon, where the user does not say.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -333,7 +332,7 @@ impl Resize {
                 format!("{id} has {words} already"),
             ));
         }
-        let mut steps = live_steps(id, &live.now, &way.steps);
+        let mut steps = calls(id, &seen.vm, &live.now, &way.steps);
         steps.push(save_step(ctx, &seen.vm)?.undo(undo(seen)));
         let mut prepared = Prepared::new(token, steps);
         let notes = &mut prepared.notes;
@@ -490,40 +489,6 @@ async fn apply(qmp: &mut Qmp, cx: &TaskCx, steps: &Steps, done: &mut Steps) -> R
         done.add_cpus = steps.add_cpus;
     }
     Ok(())
-}
-
-fn live_steps(id: &InstanceId, now: &Now, steps: &Steps) -> Vec<Step> {
-    let mut out = Vec::new();
-    if let Some(to) = steps.balloon {
-        let title = if to < now.usable() {
-            format!("Ask the guest of {id} to give back what is over {to}, and wait")
-        } else {
-            format!("Give the guest of {id} back up to {to}, and wait")
-        };
-        let undo = format!("corral resize {id} --memory {}", now.usable().exact());
-        out.push(Step::new(title, format!("QMP balloon {{\"value\": {}}}", to.0)).undo(undo));
-    }
-    if let Some((number, size)) = steps.module {
-        out.push(Step::new(
-            format!("Make {size} of memory"),
-            format!(
-                "QMP object-add memory-backend-ram id=mem{number} size={}",
-                size.0
-            ),
-        ));
-        out.push(Step::new(
-            "Plug it in",
-            format!("QMP device_add pc-dimm id=dimm{number} memdev=mem{number}"),
-        ));
-    }
-    for (n, place) in now.free.iter().enumerate().take(steps.add_cpus as usize) {
-        let place = serde_json::Value::Object(place.clone());
-        out.push(Step::new(
-            format!("Plug CPU {} in", now.cpus as usize + n + 1),
-            format!("QMP device_add {place}"),
-        ));
-    }
-    out
 }
 
 /// Writes down what the running process has got.

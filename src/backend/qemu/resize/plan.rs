@@ -5,7 +5,7 @@ use super::super::definition::Definition;
 use super::super::started::cpus;
 use super::live::Now;
 use crate::backend::contract::ResizeRequest;
-use crate::model::{Bytes, Error, Result};
+use crate::model::{Bytes, Error, InstanceId, Result, Step};
 
 /// More than 255 need an interrupt remapping unit, which these machines do not have.
 const MOST_CPUS: u32 = 255;
@@ -191,6 +191,43 @@ pub fn settled(running: &Definition, after: &Definition, steps: &Steps) -> Defin
     vm
 }
 
+/// The calls, in words that stay while the guest still moves its balloon: a plan is made again
+/// before it runs, and has to be the same.
+pub fn calls(id: &InstanceId, vm: &Definition, now: &Now, steps: &Steps) -> Vec<Step> {
+    let mut out = Vec::new();
+    if let Some(to) = steps.balloon {
+        let had = vm.memory.exact();
+        out.push(
+            Step::new(
+                format!("Ask the guest of {id} to keep {to}, and wait"),
+                format!("QMP balloon {{\"value\": {}}}", to.0),
+            )
+            .undo(format!("corral resize {id} --memory {had}")),
+        );
+    }
+    if let Some((number, size)) = steps.module {
+        out.push(Step::new(
+            format!("Make {size} of memory"),
+            format!(
+                "QMP object-add memory-backend-ram id=mem{number} size={}",
+                size.0
+            ),
+        ));
+        out.push(Step::new(
+            "Plug it in",
+            format!("QMP device_add pc-dimm id=dimm{number} memdev=mem{number}"),
+        ));
+    }
+    for (n, place) in now.free.iter().enumerate().take(steps.add_cpus as usize) {
+        let place = serde_json::Value::Object(place.clone());
+        out.push(Step::new(
+            format!("Plug CPU {} in", now.cpus as usize + n + 1),
+            format!("QMP device_add {place}"),
+        ));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -275,6 +312,27 @@ mod tests {
         let steps = way(&now, &running, &back).unwrap().steps;
         assert_eq!(steps.balloon, Some(Bytes::mib(512)));
         assert_eq!(settled(&running, &back, &steps).dimms, [Bytes::mib(256)]);
+    }
+
+    #[test]
+    fn a_plan_stays_the_same_while_the_balloon_moves() {
+        let vm = vm();
+        let id = InstanceId::new("local", None, "a");
+        let plan = |left| {
+            let mut now = now(1, 3);
+            now.balloon = Some(Bytes::mib(left));
+            let after = wanted(&vm, &ask(None, Some(160))).unwrap();
+            calls(&id, &vm, &now, &way(&now, &vm, &after).unwrap().steps)
+        };
+        let begun = plan(256);
+        assert_eq!(begun.len(), 1);
+        assert_eq!(
+            begun[0].undo.as_deref(),
+            Some("corral resize local/a --memory 256M")
+        );
+        for left in [200, 161, 150] {
+            assert_eq!(plan(left), begun, "{left}");
+        }
     }
 
     #[test]
