@@ -618,6 +618,102 @@ async fn disks_of_a_vm_that_is_off_change_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_came_between_plan_and_move_is_kept() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab);
+    let family = DiskMove(lab.ctx.clone());
+    let to = DiskMoveRequest {
+        disk: "disk0".to_owned(),
+        to: folder(&lab, "there"),
+    };
+    let before = path(&lab, "disk0");
+
+    // Another VM has come to stand on it.
+    let row = lab.row("web").await;
+    let prepared = lab.prepare(&family, &row, to.clone()).await;
+    run(&lab, &["clone", "web", "--name", "over", "--linked"]);
+    let error = family.run(&task(&row.id), prepared).await.unwrap_err();
+    assert!(error.message.contains("needed by over"), "{error}");
+    assert_eq!(path(&lab, "disk0"), before);
+    run(&lab, &["delete", "over", "--confirm", "over"]);
+
+    // A snapshot, which a mirror would leave behind.
+    run(&lab, &["start", "web"]);
+    let row = lab.row("web").await;
+    let prepared = lab.prepare(&family, &row, to).await;
+    run(&lab, &["snapshot", "create", "web", "--name", "late"]);
+    let error = family.run(&task(&row.id), prepared).await.unwrap_err();
+    assert!(error.message.contains("it holds snapshots"), "{error}");
+    assert_eq!(path(&lab, "disk0"), before);
+    nothing_is_left(&lab).await;
+    lab.power_off("web").await;
+}
+
+/// What a guest with bad intent writes into its raw disk: the header of an overlay of a file of the host.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raw_disk_is_raw_whatever_its_guest_writes_into_it() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    make(&lab);
+    run(
+        &lab,
+        &["disk", "add", "web", "--size", "16M", "--format", "raw"],
+    );
+    let secret = lab.root.path().join("secret");
+    fs::write(&secret, vec![0x53; 1 << 20]).unwrap();
+    let evil = lab.root.path().join("evil");
+    tool(
+        "qemu-img",
+        &[
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-F",
+            "raw",
+            "-b",
+            secret.to_str().unwrap(),
+            evil.to_str().unwrap(),
+            "1G",
+        ],
+    );
+    let header = fs::read(&evil).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .open(path(&lab, "disk1"))
+        .unwrap();
+    std::io::Write::write_all(&mut file, &header).unwrap();
+    let still = |bytes: u64| {
+        let file = path(&lab, "disk1");
+        assert_eq!(fs::metadata(&file).unwrap().len(), bytes);
+        assert!(fs::read(&file).unwrap().starts_with(&header));
+    };
+
+    let seen = detail(&lab).await;
+    let disk = seen.disks.iter().find(|disk| disk.name == "disk1").unwrap();
+    assert_eq!(
+        (disk.size_bytes, disk.snapshots),
+        (Some(Bytes::mib(16)), None)
+    );
+    let on_disk1 = |verb: &'static str| ["disk", verb, "web", "--disk", "disk1"];
+    run(&lab, &[&on_disk1("grow")[..], &["--by", "16M"]].concat());
+    still(32 << 20);
+    run(&lab, &["start", "web"]);
+    run(&lab, &[&on_disk1("grow")[..], &["--to", "48M"]].concat());
+    let there = folder(&lab, "there");
+    run(&lab, &[&on_disk1("move")[..], &["--to", &there]].concat());
+    lab.power_off("web").await;
+    assert!(path(&lab, "disk1").starts_with(&there));
+    still(48 << 20);
+    nothing_is_left(&lab).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_fills_up_leaves_the_disk_where_it_was() {
     if !has_qemu() || !rustix::process::geteuid().is_root() {
         eprintln!("skipped: needs root for a file system of its own size");

@@ -289,13 +289,17 @@ async fn own(ctx: &Ctx, vm: &Definition, old: &Path, new: &Path, to: &str) -> Re
         }
         let mut image = disk.path.clone();
         for found in image::chain(&ctx.env, &disk.path, false).await? {
-            let Some(base) = found.backing else { break };
+            let Some(base) = found.backing.clone() else {
+                break;
+            };
             if base.starts_with(old) && image.starts_with(old) {
                 overlays.push(Overlay {
                     vm: to.to_owned(),
                     image: moved(&image, old, new),
                     base: moved(&base, old, new),
-                    format: found.backing_format.unwrap_or_else(|| "qcow2".to_owned()),
+                    format: found
+                        .base(&image)?
+                        .map_or_else(String::new, |(_, format)| format.to_owned()),
                 });
             }
             image = base;

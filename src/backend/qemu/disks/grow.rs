@@ -44,7 +44,7 @@ pub(super) async fn prepare(
         .remedy("Grow their disks instead."));
     }
     // What the image says counts, not what was written down once.
-    let image = image::info(&target.ctx.env, &disk.path, target.runs()).await?;
+    let image = image::of_disk(&target.ctx.env, disk, target.runs()).await?;
     let to = match size {
         Growth::To(to) => to,
         Growth::By(by) => Bytes(image.size.0.saturating_add(by.0)),
@@ -75,15 +75,6 @@ pub(super) async fn prepare(
             show(&disk.path)
         ))
         .remedy("Make the device itself larger."));
-    }
-    if image.format != disk.format {
-        return Err(Error::refused(format!(
-            "{} is {}, but its definition says {}",
-            show(&disk.path),
-            shown(&image.format),
-            shown(&disk.format)
-        ))
-        .remedy("Correct the definition first."));
     }
     let dir = disk.path.parent().unwrap_or(&disk.path);
     image::room(dir, TABLES)?;
@@ -128,7 +119,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Growing) -> Resu
     let Growing { disk, to } = work;
     let (ctx, vm, id) = (target.ctx, target.vm(), &target.seen.id);
     let name = shown(&disk.name);
-    let before = image::info(&ctx.env, &disk.path, target.runs()).await?;
+    let before = image::of_disk(&ctx.env, &disk, target.runs()).await?;
     if before.size > to {
         return Err(Error::conflict(format!(
             "{name} has {} by now: nothing was done",
@@ -162,7 +153,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Growing) -> Resu
         };
         if let Err(error) = grown {
             // Grown or not, the image tells; only then is there nothing left to be mended.
-            let size = image::info(&ctx.env, &disk.path, true).await;
+            let size = image::of_disk(&ctx.env, &disk, true).await;
             let undone = match size {
                 Ok(now) if now.size == before.size => Ok(()),
                 Ok(_) => Err(Error::backend("it has grown all the same")),

@@ -49,11 +49,8 @@ pub(super) fn next_node(disk: &str, now: &str) -> String {
 
 fn new_image(ctx: &Ctx, disk: &DiskDef, image: &Image, to: &Path) -> Result<Cmd> {
     let tool = image::tool(&ctx.env)?;
-    Ok(match &image.backing {
-        Some(base) => {
-            let format = image.backing_format.as_deref().unwrap_or("raw");
-            image::overlay_cmd(&tool, to, base, format, Some(image.size))
-        }
+    Ok(match image.base(&disk.path)? {
+        Some((base, format)) => image::overlay_cmd(&tool, to, base, format, Some(image.size)),
         None => image::new_cmd(&tool, to, &disk.format, image.size),
     })
 }

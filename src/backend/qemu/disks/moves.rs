@@ -45,39 +45,24 @@ pub(super) async fn prepare(
 ) -> Result<(Prepared, Option<Moving>)> {
     let disk = target.disk(&request.disk)?;
     let (vm, id) = (target.vm(), &target.seen.id);
-    let label = shown(&disk.name);
     let folder = place::folder(&request.to)?;
     let from_dir = disk.path.parent().unwrap_or(Path::new("/"));
     if real(from_dir) == folder {
         return Ok((
-            Prepared::unchanged("", format!("{label} is in {} already", show(&folder))),
+            Prepared::unchanged(
+                "",
+                format!("{} is in {} already", shown(&disk.name), show(&folder)),
+            ),
             None,
         ));
     }
-    let meta = fs::metadata(&disk.path).map_err(|e| fault("read", &disk.path, e))?;
-    if !meta.is_file() {
-        return Err(Error::refused(format!(
-            "{label} is the device {}, which stays where it is",
-            show(&disk.path)
-        )));
-    }
-    let users = users(&target.ctx.store, &disk.path, &vm.name)?;
-    if !users.is_empty() {
-        return Err(Error::refused(format!(
-            "{} is needed by {} where it is",
-            show(&disk.path),
-            users.join(", ")
-        ))
-        .remedy("Make those independent of it first."));
-    }
-    let image = image::info(&target.ctx.env, &disk.path, target.runs()).await?;
+    let image = movable(target, disk).await?;
     let dir = target.dir()?;
     let own = real(&dir) == folder;
     let to = folder.join(place::file_name(&vm.name, own, &disk.name, &disk.format)?);
     place::unused(&to).map_err(in_the_way)?;
     let own = place::is_own(vm, &dir, disk);
     let how = if target.runs() {
-        live_possible(target, disk, &image)?;
         How::Mirror
     } else if own && same_file_system(&disk.path, &folder) {
         How::Rename
@@ -86,6 +71,7 @@ pub(super) async fn prepare(
     };
     if how != How::Rename {
         use std::os::unix::fs::MetadataExt as _;
+        let meta = fs::metadata(&disk.path).map_err(|e| fault("read", &disk.path, e))?;
         let used = image
             .used
             .unwrap_or(Bytes(meta.blocks().saturating_mul(512)));
@@ -106,6 +92,33 @@ pub(super) async fn prepare(
         ));
     }
     Ok((prepared, Some(work)))
+}
+
+/// What of a disk's image a move has to know; what others have of it, or what is in it, may forbid
+/// one. None of that is in the definition, so that it is looked at again right before the move.
+async fn movable(target: &Target<'_>, disk: &DiskDef) -> Result<Image> {
+    let meta = fs::metadata(&disk.path).map_err(|e| fault("read", &disk.path, e))?;
+    if !meta.is_file() {
+        return Err(Error::refused(format!(
+            "{} is the device {}, which stays where it is",
+            shown(&disk.name),
+            show(&disk.path)
+        )));
+    }
+    let users = users(&target.ctx.store, &disk.path, &target.vm().name)?;
+    if !users.is_empty() {
+        return Err(Error::refused(format!(
+            "{} is needed by {} where it is",
+            show(&disk.path),
+            users.join(", ")
+        ))
+        .remedy("Make those independent of it first."));
+    }
+    let image = image::of_disk(&target.ctx.env, disk, target.runs()).await?;
+    if target.runs() {
+        live_possible(target, disk, &image)?;
+    }
+    Ok(image)
 }
 
 /// What a running QEMU can mirror without loss.
@@ -168,19 +181,16 @@ async fn steps(target: &Target<'_>, cx: &ReadCx, work: &Moving) -> Result<Vec<St
 /// An overlay that names its base from where it lies would lose it elsewhere.
 fn absolute_base(target: &Target<'_>, work: &Moving) -> Result<Option<Cmd>> {
     let image = &work.image;
-    let Some(base) = image.backing.as_ref().filter(|_| image.backing_is_relative) else {
+    let Some((base, format)) = image.base(&work.disk.path)? else {
         return Ok(None);
     };
-    if work.how == How::Mirror {
-        // The new overlay is made with the whole path.
+    if work.how == How::Mirror || !image.backing_is_relative {
+        // The new overlay of a mirror is made with the whole path.
         return Ok(None);
     }
     let tool = image::tool(&target.ctx.env)?;
     let mut cmd = Cmd::new(tool).args(["rebase", "-q", "-u", "-f", &work.disk.format, "-b"]);
-    cmd = cmd.arg(base);
-    if let Some(format) = &image.backing_format {
-        cmd = cmd.args(["-F", format]);
-    }
+    cmd = cmd.arg(base).args(["-F", format]);
     Ok(Some(cmd.arg(&work.disk.path)))
 }
 
@@ -189,8 +199,17 @@ fn in_the_way(error: Error) -> Error {
     error.remedy("Move that file away, or name another folder.")
 }
 
-pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Moving) -> Result<Outcome> {
+pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, mut work: Moving) -> Result<Outcome> {
     let (vm, id) = (target.vm(), &target.seen.id);
+    let image = movable(target, &work.disk).await?;
+    if (image.size, &image.backing) != (work.image.size, &work.image.backing) {
+        return Err(Error::conflict(format!(
+            "{} of {id} is another image by now. Nothing was done",
+            shown(&work.disk.name)
+        ))
+        .remedy("Look at it and ask again."));
+    }
+    work.image = image;
     let (from, to) = (&work.disk.path, &work.to);
     place::unused(to).map_err(in_the_way)?;
     if let Some(cmd) = absolute_base(target, &work)? {

@@ -47,7 +47,7 @@ pub async fn fill(
                 }
                 drive.pointer("/inserted/image").and_then(Image::from_json)
             }
-            (None, Some(own)) => image::info(&ctx.env, &own.path, false).await.ok(),
+            (None, Some(own)) => image::of_disk(&ctx.env, own, false).await.ok(),
             (None, None) => None,
         };
         let Some(found) = found else { continue };

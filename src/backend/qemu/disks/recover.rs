@@ -141,7 +141,7 @@ async fn grow(ctx: &Ctx, vm: &Definition, live: bool, name: &str) -> Result<Stri
     let Some(disk) = super::find(vm, name) else {
         return Ok(format!("{} is gone", shown(name)));
     };
-    let size: Bytes = image::info(&ctx.env, &disk.path, live).await?.size;
+    let size: Bytes = image::of_disk(&ctx.env, disk, live).await?.size;
     let mut after = vm.clone();
     for disk in after.disks.iter_mut().filter(|disk| disk.name == name) {
         disk.size = size;

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::definition::DiskDef;
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, Output, run};
 use crate::link::files::fault;
@@ -98,6 +99,29 @@ impl Image {
             snapshots: internal(value.get("snapshots")),
         })
     }
+
+    /// The file that it, at `path`, is an overlay of, and the format of that one.
+    ///
+    /// # Errors
+    /// `Refused` where the format is not written down: a guess lets what is in the base decide.
+    pub fn base(&self, path: &Path) -> Result<Option<(&Path, &str)>> {
+        let Some(base) = &self.backing else {
+            return Ok(None);
+        };
+        let Some(format) = &self.backing_format else {
+            return Err(Error::refused(format!(
+                "{} does not say which format its base {} has",
+                show(path),
+                show(base)
+            ))
+            .remedy(format!(
+                "Write it down: qemu-img rebase -u -f qcow2 -F FORMAT -b {} {}",
+                quoted(base),
+                quoted(path)
+            )));
+        };
+        Ok(Some((base, format)))
+    }
 }
 
 /// The `snapshots` list of an image; elements without a name are left out.
@@ -131,8 +155,17 @@ pub async fn info(env: &Env, path: &Path, shared: bool) -> Result<Image> {
     info_as(env, path, None, shared).await
 }
 
+/// [`info`] of a disk of a VM. Its definition says its format: a guest may write into its raw disk
+/// what looks like the header of another, with a file of this machine as its base.
+///
+/// # Errors
+/// As [`info`]; also where the file is not of that format.
+pub async fn of_disk(env: &Env, disk: &DiskDef, shared: bool) -> Result<Image> {
+    info_as(env, &disk.path, Some(&disk.format), shared).await
+}
+
 /// [`info`] of an image whose format is known.
-async fn info_as(env: &Env, path: &Path, format: Option<&str>, shared: bool) -> Result<Image> {
+pub async fn info_as(env: &Env, path: &Path, format: Option<&str>, shared: bool) -> Result<Image> {
     readable(path)?;
     let mut cmd = Cmd::new(tool(env)?).arg("info").arg("--output=json");
     if let Some(format) = format {
@@ -321,6 +354,22 @@ mod tests {
         for odd in ["{}", "[]", "null", r#"{"format":1,"virtual-size":-4}"#] {
             assert!(Image::from_json(&serde_json::from_str(odd).unwrap()).is_none());
         }
+    }
+
+    #[test]
+    fn the_format_of_a_base_is_never_guessed() {
+        let path = Path::new("/d/a.qcow2");
+        let mut image = Image::default();
+        assert_eq!(image.base(path).unwrap(), None);
+        image.backing = Some("/d/b".into());
+        let error = image.base(path).unwrap_err();
+        assert!(
+            error.message.contains("/d/b") && error.remedy.is_some(),
+            "{error}"
+        );
+        image.backing_format = Some("raw".into());
+        let base = (Path::new("/d/b"), "raw");
+        assert_eq!(image.base(path).unwrap(), Some(base));
     }
 
     #[test]

@@ -110,7 +110,9 @@ pub async fn size(ctx: &Ctx, path: &Path, format: &str) -> Result<Bytes> {
     {
         return Ok(size);
     }
-    Ok(image::info(&ctx.env, path, true).await?.size)
+    Ok(image::info_as(&ctx.env, path, Some(format), true)
+        .await?
+        .size)
 }
 
 /// Runs one conversion. What it wrote is not yet sure to be on the disk.

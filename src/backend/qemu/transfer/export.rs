@@ -315,7 +315,7 @@ pub async fn access(
     };
     let mut memory = false;
     for piece in pieces.iter().filter(|piece| !piece.readonly) {
-        let inside = image::info(&ctx.env, &piece.path, true).await?;
+        let inside = image::info_as(&ctx.env, &piece.path, Some(&piece.format), true).await?;
         let found = inside.snapshots.iter().find(|s| s.tag == tag);
         let Some(found) = found else {
             return Err(Error::not_found(format!(

@@ -93,7 +93,9 @@ pub async fn begin(
     let socket = socket(ctx, vm)?;
     let tool = image::tool(&ctx.env)?;
     for (n, piece) in written(pieces) {
-        let size = image::info(&ctx.env, &piece.path, true).await?.size;
+        let size = image::info_as(&ctx.env, &piece.path, Some(&piece.format), true)
+            .await?
+            .size;
         let file = scratch(&dir, n);
         let output = run(&image::blank_cmd(&tool, &file, size), ANSWER).await?;
         if !output.status.success() {

@@ -65,7 +65,10 @@ pub async fn write(
         let cmd = exporting.access.convert(&tool, piece, format, &file);
         convert::write(cx, &cmd, &file, before, piece.size, total).await?;
         let capacity = if exporting.form == Form::Ova {
-            image::info(&ctx.env, &file, false).await?.size.0
+            image::info_as(&ctx.env, &file, Some(format), false)
+                .await?
+                .size
+                .0
         } else {
             piece.size.0
         };

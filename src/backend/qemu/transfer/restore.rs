@@ -346,7 +346,7 @@ pub async fn complete(ctx: &Ctx, name: &str, swaps: &[Swap]) -> Result<()> {
     let mut vm = ctx.store.load(name)?;
     for disk in &mut vm.disks {
         if swaps.iter().any(|swap| swap.place == disk.path) {
-            disk.size = image::info(&ctx.env, &disk.path, false).await?.size;
+            disk.size = image::of_disk(&ctx.env, disk, false).await?.size;
             // It stands on nothing any more.
             disk.backing = None;
         }
