@@ -122,3 +122,76 @@ fn questions_in_the_readme_are_answered_by_the_simulated_fleet() {
         );
     }
 }
+
+/// Commands that stand in texts of the program: after `corral `, a verb there is, and flags it has.
+fn named_commands(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("corral ") {
+        let before = text[..at].chars().next_back();
+        if before.is_some_and(|c| c.is_alphanumeric() || "-_./".contains(c)) {
+            continue;
+        }
+        let rest = &text[at + "corral ".len()..];
+        let rest = rest.split(['\n', '\\', '"', '`', ';', '|', '(']).next().unwrap();
+        let (mut verb, mut flags) = (Vec::new(), Vec::new());
+        for word in rest.split(' ') {
+            let bare = word.trim_end_matches(['.', ',', ':', ')', '\\', '\'']);
+            match bare.strip_prefix("--") {
+                // Filled in at run time.
+                Some(flag) if flag.starts_with('{') => {}
+                Some(flag) => flags.push(flag.split('=').next().unwrap().to_owned()),
+                None if flags.is_empty() && verb.len() < 2 => verb.push(bare.to_owned()),
+                None => {}
+            }
+            if bare != word {
+                break;
+            }
+        }
+        let is_verb = |words: &[String]| {
+            let name = words.join(" ");
+            let known = |row: &&&corral::action::Row| row.name == name || row.aliases.contains(&&*name);
+            rows().iter().find(known).map(|row| row.name.to_owned())
+        };
+        if let Some(name) = is_verb(&verb).or_else(|| is_verb(&verb[..verb.len().min(1)])) {
+            found.push((name, flags));
+        }
+    }
+    found
+}
+
+fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, out);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            out.push(path);
+        }
+    }
+}
+
+/// A remedy with a flag that does not exist is worse than none.
+#[test]
+fn every_command_that_a_message_names_has_its_flags() {
+    let mut files = Vec::new();
+    sources(&root().join("src"), &mut files);
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in files {
+        for (verb, flags) in named_commands(&std::fs::read_to_string(&file).unwrap()) {
+            seen += 1;
+            let mut words: Vec<String> = verb.split(' ').map(str::to_owned).collect();
+            words.push("--help".to_owned());
+            let Err(grammar::ParseFailure::Show(help)) = grammar::parse(&words) else {
+                panic!("{verb} has no help");
+            };
+            for flag in flags {
+                let has = |tail: &str| help.contains(&format!("--{flag}{tail}"));
+                if !["\n", " ", "=", "[", ",", "/"].iter().any(|tail| has(tail)) {
+                    wrong.push(format!("{}: corral {verb} --{flag}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} were found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -12,6 +12,8 @@ use corral::model::{
     Result, State, Support,
 };
 
+use crate::undo;
+
 /// A backend under test.
 pub struct Bench {
     /// What is tested.
@@ -230,6 +232,7 @@ impl Bench {
     ) -> Result<Outcome> {
         let family = family.unwrap();
         let prepared = family.prepare(&self.cx(), on, request).await?;
+        undo::can_be_typed(&prepared.steps);
         refused(&prepared)?;
         if prepared.unchanged {
             return Ok(Outcome::unchanged("as wanted"));

@@ -28,3 +28,5 @@ mod suite;
 #[path = "../terminal/tmux.rs"]
 mod tmux;
 mod transfer;
+#[path = "../shared/undo.rs"]
+mod undo;

@@ -26,3 +26,5 @@ mod replies;
 #[path = "../shared/running.rs"]
 mod running;
 mod themes;
+#[path = "../shared/undo.rs"]
+mod undo;

@@ -553,6 +553,9 @@ async fn compare(case: &Case, by_keys: bool) {
             );
             let plan = plan.unwrap_or_else(|error| panic!("{what}: {error}"));
             assert!(plan.runnable().count() > 0, "{what}: {plan:?}");
+            for target in &plan.targets {
+                crate::undo::can_be_typed(&target.steps);
+            }
             in_view.confirm().await;
             let submitted = by_argv
                 .engine

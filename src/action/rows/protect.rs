@@ -67,14 +67,15 @@ async fn plan(engine: Arc<Engine>, action: Action) -> Result<Planned> {
                 (false, false) => Prepared::new(
                     token,
                     vec![
-                        Step::new("Protects it", "protect.toml: add").undo("corral protect --off"),
+                        Step::new("Protects it", "protect.toml: add")
+                            .undo(format!("corral protect {} --off", instance.id)),
                     ],
                 ),
                 (true, true) => Prepared::new(
                     token,
                     vec![
                         Step::new("Releases it", "protect.toml: remove")
-                            .undo("corral protect --on"),
+                            .undo(format!("corral protect {}", instance.id)),
                     ],
                 ),
             };

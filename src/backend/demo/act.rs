@@ -210,7 +210,7 @@ impl Act {
             Self::Define => format!("corral delete {id}"),
             Self::Clone { to, .. } => format!("corral delete {to}"),
             Self::Rename { id: new, .. } => {
-                format!("corral rename {new} {}", word(&guest.base.name))
+                format!("corral rename {new} --to {}", word(&guest.base.name))
             }
             Self::MarkTemplate { on: true } => format!("corral template {id} --off"),
             Self::MarkTemplate { on: false } => format!("corral template {id}"),
@@ -228,8 +228,8 @@ impl Act {
                 }
                 words
             }
-            Self::AddDisk { disk } => format!("corral disk remove {id} {}", word(&disk.name)),
-            Self::AddNic { nic } => format!("corral nic remove {id} {}", word(&nic.name)),
+            Self::AddDisk { disk } => format!("corral disk remove {id} --disk {}", word(&disk.name)),
+            Self::AddNic { nic } => format!("corral nic remove {id} --nic {}", word(&nic.name)),
             Self::Insert { .. } => format!("corral media eject {id}"),
             _ => return None,
         })

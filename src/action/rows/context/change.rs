@@ -195,6 +195,9 @@ pub(super) fn only(action: &Action) -> String {
         .map_or_else(String::new, |target| target.as_str().to_owned())
 }
 
-pub(super) fn step(title: String, native: &str, undo: String) -> Step {
-    Step::new(title, format!("config.toml: {native}")).undo(undo)
+pub(super) fn step(title: String, native: &str, undo: Option<String>) -> Step {
+    Step {
+        undo,
+        ..Step::new(title, format!("config.toml: {native}"))
+    }
 }

@@ -33,7 +33,7 @@ pub(super) async fn make_default(engine: Arc<Engine>, action: Action) -> Result<
     let prepared = if config.settings.default_context.as_deref() == Some(name.as_str()) {
         Prepared::unchanged(token(&engine), format!("{name} is the default already"))
     } else {
-        let undo = before.map_or_else(String::new, |b| format!("corral context use {b}"));
+        let undo = before.map(|b| format!("corral context use {b}"));
         let native = format!("default-context = {name:?}");
         Prepared::new(
             token(&engine),
@@ -108,7 +108,7 @@ pub(super) async fn add(engine: Arc<Engine>, action: Action) -> Result<Planned> 
         vec![step(
             format!("Adds the context {name} ({})", info.title),
             native.trim_end_matches("; "),
-            format!("corral context remove {name}"),
+            Some(format!("corral context remove {name}")),
         )],
     );
     let hidden = hidden_by(&engine, info.id, &values);
@@ -338,7 +338,7 @@ pub(super) async fn switch(engine: Arc<Engine>, action: Action, on: bool) -> Res
                 vec![step(
                     title,
                     native,
-                    format!("corral context {other} {name}"),
+                    Some(format!("corral context {other} {name}")),
                 )],
             );
             if !on && default_name(&engine).as_deref() == Some(name.as_str()) {

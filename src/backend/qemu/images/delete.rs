@@ -1,6 +1,6 @@
 //! `image delete`: never one that a VM needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Plan;
 use super::partial::drop_partial;
@@ -51,7 +51,14 @@ pub(super) fn prepare(ctx: &Ctx, name: &str) -> Result<Prepared> {
         format!("rm {}", quoted(&kept.path)),
     );
     let step = match &kept.record.url {
-        Some(_) => step.undo("corral image pull, the same again".to_owned()),
+        Some(url) => {
+            let url = quoted(Path::new(url));
+            let mut undo = format!("corral image pull {url} --name {name}");
+            if let Some(sum) = &kept.record.checksum {
+                undo += &format!(" --checksum {sum}");
+            }
+            step.undo(format!("{undo} --context {}", ctx.spec.name))
+        }
         None => step,
     };
     let mut prepared = Prepared::new(kept.stamp(), vec![step]);
