@@ -132,7 +132,10 @@ fn named_commands(text: &str) -> Vec<(String, Vec<String>)> {
             continue;
         }
         let rest = &text[at + "corral ".len()..];
-        let rest = rest.split(['\n', '\\', '"', '`', ';', '|', '(']).next().unwrap();
+        let rest = rest
+            .split(['\n', '\\', '"', '`', ';', '|', '('])
+            .next()
+            .unwrap();
         let (mut verb, mut flags) = (Vec::new(), Vec::new());
         for word in rest.split(' ') {
             let bare = word.trim_end_matches(['.', ',', ':', ')', '\\', '\'']);
@@ -149,7 +152,8 @@ fn named_commands(text: &str) -> Vec<(String, Vec<String>)> {
         }
         let is_verb = |words: &[String]| {
             let name = words.join(" ");
-            let known = |row: &&&corral::action::Row| row.name == name || row.aliases.contains(&&*name);
+            let known =
+                |row: &&&corral::action::Row| row.name == name || row.aliases.contains(&&*name);
             rows().iter().find(known).map(|row| row.name.to_owned())
         };
         if let Some(name) = is_verb(&verb).or_else(|| is_verb(&verb[..verb.len().min(1)])) {

@@ -668,6 +668,27 @@ async fn a_file_that_is_gone_is_seen_before_the_start() {
     );
     fs::rename(dir.join("away"), dir.join("base.qcow2")).unwrap();
 
+    // A chain without an end is told as one, in time: QEMU would follow it for ever.
+    qemu_img(dir, "rebase -u -f qcow2 -F qcow2 -b mid.qcow2 base.qcow2");
+    let deep = check(&lab, "qemu.files.web").await;
+    assert!(deep.message.contains("have no end"), "{deep:?}");
+    assert!(
+        deep.remedy.is_some_and(|r| r.contains("rebase -u -b BASE")),
+        "no way out"
+    );
+    qemu_img(dir, "rebase -u -f qcow2 -b  base.qcow2");
+    // So is what a base keeps its data in.
+    let away = dir.join("base.away");
+    fs::rename(dir.join("base.qcow2"), &away).unwrap();
+    qemu_img(
+        dir,
+        "create -q -f qcow2 -o data_file=base.data,data_file_raw=on base.qcow2 1M",
+    );
+    fs::remove_file(dir.join("base.data")).unwrap();
+    let deep = check(&lab, "qemu.files.web").await;
+    assert!(deep.message.contains("base.data"), "{deep:?}");
+    fs::rename(&away, dir.join("base.qcow2")).unwrap();
+
     for (file, what) in [
         (mid.clone(), "overlay of"),
         (dir.join("cd.iso"), "cdrom0: its image"),

@@ -458,8 +458,13 @@ async fn what_was_killed_is_completed_or_taken_back() {
     run(&lab, &["clone", "web", "--name", "thin", "--linked"]);
     for (when, from, to) in [("before", "web", "shop"), ("after", "shop", "web")] {
         held.kill(&lab, &["rename", from, "--to", to], when, "rebase");
-        let broken = corral(&lab, &["start", "thin"]);
-        let _ = said(&broken);
+        let half = corral(&lab, &["start", "thin"]);
+        assert_eq!(half.status.code(), Some(6), "{when}: {}", said(&half));
+        assert!(
+            said(&half).contains("overlay of"),
+            "{when}: {}",
+            said(&half)
+        );
         mended(&lab).await;
         assert!(lab.ctx.store.load(from).is_err(), "{when}");
         assert!(

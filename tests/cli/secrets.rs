@@ -75,7 +75,7 @@ fn req_19_no_secret_is_ever_printed_or_written() {
     }
     // What the user wrote, what the guest is to read, and where secrets are kept.
     let kept = ".config/corral/secrets";
-    let theirs = [".local/share/corral", "user-data", kept]
+    let theirs = [".local/share/corral/vms/a/seed.img", "user-data", kept]
         .map(|own| home.path().join(own).display().to_string());
     let mode = std::fs::metadata(home.path().join(kept).join("q")).unwrap();
     assert_eq!(

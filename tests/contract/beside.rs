@@ -65,7 +65,7 @@ pub struct Terminal {
     pane: Arc<Pane>,
     done: Arc<AtomicBool>,
     screens: Arc<Mutex<Vec<String>>>,
-    watcher: std::thread::JoinHandle<()>,
+    watcher: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Terminal {
@@ -92,16 +92,15 @@ impl Terminal {
             pane,
             done,
             screens,
-            watcher,
+            watcher: Some(watcher),
         })
     }
 
     /// It showed this instance in each of these states, still answers keys, and shows an empty
     /// fleet in the end.
-    pub fn saw(self, name: &str, states: &[&str]) {
+    pub fn saw(mut self, name: &str, states: &[&str]) {
         self.pane.wait_for("No virtual machines yet");
-        self.done.store(true, Ordering::Relaxed);
-        self.watcher.join().unwrap();
+        self.ended();
         let screens = self.screens.lock().unwrap();
         for state in states {
             let seen = screens
@@ -111,5 +110,19 @@ impl Terminal {
         }
         self.pane.keys("?");
         self.pane.wait_for("Keys valid here");
+    }
+    /// The watcher holds the pane, and with it the terminal's server.
+    fn ended(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(watcher) = self.watcher.take() {
+            let watched = watcher.join();
+            assert!(watched.is_ok() || std::thread::panicking());
+        }
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.ended();
     }
 }

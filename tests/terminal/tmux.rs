@@ -1,16 +1,15 @@
 //! A pane with a shell in it. Waits are for what is on the screen, never for a time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// However slow the machine is, what is waited for comes before this.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// One tmux server with one pane.
+/// One tmux server with one pane. Its socket is in its folder, so that nothing of it outlives the test.
 pub struct Pane {
-    socket: String,
+    socket: PathBuf,
     pub dir: tempfile::TempDir,
 }
 
@@ -31,16 +30,15 @@ impl Pane {
 
     /// The same in a home that others have too.
     pub fn at(home: Option<&Path>, width: u16, height: u16, vars: &[(&str, &str)]) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = tempfile::tempdir().unwrap();
         let pane = Self {
-            socket: format!("corral-test-{}-{n}", std::process::id()),
-            dir: tempfile::tempdir().unwrap(),
+            socket: dir.path().join("tmux"),
+            dir,
         };
         let home = home.unwrap_or(pane.dir.path()).display().to_string();
         let path = std::env::var("PATH").unwrap_or_default();
         let mut shell = format!(
-            "exec env -i HOME='{home}' PATH='{path}' TERM=screen-256color LANG=C.UTF-8 PS1='READY> '"
+            "exec env -i HOME='{home}' PATH='{path}' TERM=screen-256color LANG=C.UTF-8 HISTFILE= PS1='READY> '"
         );
         for (name, value) in vars {
             shell.push_str(&format!(" {name}='{value}'"));
@@ -68,7 +66,8 @@ impl Pane {
         let mut command = Command::new("tmux");
         command
             .env_remove("TMUX")
-            .args(["-L", &self.socket])
+            .arg("-S")
+            .arg(&self.socket)
             .args(args);
         let output = command.output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -193,7 +192,9 @@ impl Drop for Pane {
     fn drop(&mut self) {
         let _ = Command::new("tmux")
             .env_remove("TMUX")
-            .args(["-L", &self.socket, "kill-server"])
+            .arg("-S")
+            .arg(&self.socket)
+            .arg("kill-server")
             .output();
     }
 }

@@ -78,16 +78,13 @@ async fn the_load_of_the_last_minutes_is_drawn_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_that_is_off_says_so_and_small_screens_hold() {
     let mut bench = Bench::sized(40, 20, Knobs::instant()).await;
-    bench.select("local/scratch").await;
+    bench.select("local/win11").await;
     bench.press("d").await;
     while bench.app.detail.tab != Tab::Metrics {
         bench.press(".").await;
     }
     let text = bench.screen();
-    assert!(
-        text.contains("does not run") || text.contains("measuring"),
-        "{text}"
-    );
+    assert!(text.contains("does not run"), "{text}");
     bench.hold = true;
     for size in [(20, 5), (40, 12), (80, 24), (500, 200)] {
         let resize = corral::tui::input::Input::Resize(size.0, size.1);

@@ -228,7 +228,9 @@ impl Act {
                 }
                 words
             }
-            Self::AddDisk { disk } => format!("corral disk remove {id} --disk {}", word(&disk.name)),
+            Self::AddDisk { disk } => {
+                format!("corral disk remove {id} --disk {}", word(&disk.name))
+            }
             Self::AddNic { nic } => format!("corral nic remove {id} --nic {}", word(&nic.name)),
             Self::Insert { .. } => format!("corral media eject {id}"),
             _ => return None,
