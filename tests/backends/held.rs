@@ -122,17 +122,21 @@ pub async fn fix(lab: &Lab) {
     // More than one repair is confirmed by their number, as the refusal says.
     let asked = lab
         .corral(&["doctor", "--fix", "-y"])
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .output()
         .unwrap();
+    let mut did = String::from_utf8_lossy(&asked.stdout).into_owned();
     let said = String::from_utf8_lossy(&asked.stderr).into_owned();
     let mut status = asked.status;
     if let Some((word, _)) = said
         .split_once("--confirm '")
         .and_then(|(_, rest)| rest.split_once('\''))
     {
-        let confirmed = lab.corral(&["doctor", "--fix", "--confirm", word]).status();
-        status = confirmed.unwrap();
+        let mut again = lab.corral(&["doctor", "--fix", "--confirm", word]);
+        let confirmed = again.stdout(Stdio::piped()).output().unwrap();
+        did = String::from_utf8_lossy(&confirmed.stdout).into_owned();
+        status = confirmed.status;
     }
     let backend = lab.backend();
     let left: Vec<_> = backend
@@ -141,5 +145,5 @@ pub async fn fix(lab: &Lab) {
         .into_iter()
         .filter(|check| check.fix.is_some() || check.status == CheckStatus::Fail)
         .collect();
-    assert!(left.is_empty(), "{status:?} {left:?}");
+    assert!(left.is_empty(), "{status:?} {did} {said} {left:?}");
 }

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use corral::backend::contract::{ReadCx, SnapshotRequest, TakeSnapshot};
-use corral::backend::qemu::families::Snapshots;
-use corral::backend::qemu::op::{self, Phase};
+use corral::backend::contract::{Changes, ReadCx, RemoveRequest, SnapshotRequest, TakeSnapshot};
+use corral::backend::qemu::families::{Remove, Snapshots};
+use corral::backend::qemu::op::{self, Change, Journal, Phase};
 use corral::backend::qemu::process;
+use corral::backend::qemu::snapshots::inside;
 use corral::model::State;
 use held::{Held, fix, mended};
 use lab::guest::has_qemu;
@@ -329,6 +330,21 @@ async fn a_restore_of_a_running_vm_that_was_killed_is_completed() {
     }
     run(&lab, &["stop", "web", "--force", "-y"]);
     assert!(hits > 3, "it was hardly ever hit: {hits}");
+    // Its RAM was loaded, and the guest did not go on yet.
+    let vm = lab.ctx.store.load("web").unwrap();
+    process::spawn_halted(&lab.ctx, &vm, None).await.unwrap();
+    let mut monitor = process::connect(&lab.ctx, &vm).await.unwrap().unwrap();
+    let nodes = inside::nodes(&vm).unwrap();
+    inside::load(&mut monitor, &nodes, "s").await.unwrap();
+    drop(monitor);
+    let dir = lab.ctx.store.dir("web").unwrap();
+    let change = Change::SnapshotRestore { tag: "s".into() };
+    let mut journal = Journal::begin(&dir, change).unwrap();
+    journal.phase(Phase::Recording).unwrap();
+    drop(journal);
+    mended(&lab).await;
+    assert_eq!(lab.row("web").await.state, State::Running);
+    run(&lab, &["stop", "web", "--force", "-y"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -420,6 +436,46 @@ async fn a_qemu_that_dies_while_it_writes_a_snapshot_loses_nothing() {
     fix(&lab).await;
     assert_eq!(snapshots(&lab, "web").await, [("good".to_owned(), true)]);
     run(&lab, &["start", "web"]);
+    run(&lab, &["stop", "web", "--force", "-y"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_refused_stops_no_guest() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let port = format!("{}:22", lab::free_port());
+    let create = "create web --disk 64MiB --memory 256MiB --firmware bios --start --publish";
+    let words: Vec<&str> = create.split(' ').chain([&*port]).collect();
+    run(&lab, &words);
+    run(&lab, &["snapshot", "create", "web", "--name", "s"]);
+    let on = lab.instance("web", State::Running);
+    let (snapshots, remove) = (Snapshots(lab.ctx.clone()), Remove(lab.ctx.clone()));
+    let back = SnapshotRequest::Restore {
+        name: "s".into(),
+        stop: true,
+        start: false,
+        keep_present: None,
+    };
+    let back = lab.prepare(&snapshots, &on, back).await;
+    let delete = RemoveRequest {
+        force: true,
+        keep_disks: false,
+    };
+    let delete = lab.prepare(&remove, &on, delete).await;
+    // Another change is interrupted since both were planned.
+    let dir = lab.ctx.store.dir("web").unwrap();
+    let other = Change::SnapshotDelete { tag: "s".into() };
+    drop(Journal::begin(&dir, other).unwrap());
+    let back = snapshots.run(&lab::task(&on.id), back).await;
+    let delete = remove.run(&lab::task(&on.id), delete).await;
+    for refused in [back, delete] {
+        let said = refused.unwrap_err().message;
+        assert!(said.contains("was interrupted"), "{said}");
+        assert_eq!(lab.row("web").await.state, State::Running);
+    }
+    mended(&lab).await;
     run(&lab, &["stop", "web", "--force", "-y"]);
 }
 

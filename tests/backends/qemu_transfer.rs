@@ -490,6 +490,24 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     fill(disk, 6);
     fine(&lab, &line("export web --to", &to));
     assert!(is_same(&to.join("disk0.qcow2"), disk));
+    // What another VM has half-written is left alone, whether or not it is known when it is planned.
+    fine(&lab, "create other --disk 64MiB --memory 256M -y");
+    let there = root.join("there");
+    let words = ["export", "web", "--to", there.to_str().unwrap()];
+    let file = root.join("there.raw");
+    let packs = ["export", "web", "--to", file.to_str().unwrap()];
+    for (words, place) in [(words, &there), (packs, &file)] {
+        let mut child = held.stopped(&lab, &words, "before", "convert", || true);
+        let half = left(root, "there");
+        refused(&lab, &line("export other --to", place), "in the way");
+        assert_eq!(left(root, "there"), half, "{words:?}");
+        held.go();
+        assert!(child.wait().unwrap().success());
+        fine(
+            &lab,
+            &format!("{} --overwrite", line("export other --to", place)),
+        );
+    }
     // Nobody goes on: doctor cleans.
     for name in ["two", "two.ova", "two.raw.gz"] {
         let place = root.join(name);
@@ -777,6 +795,45 @@ impl Drop for Small<'_> {
             .arg(self.0)
             .status();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_ends_a_live_export_and_not_the_guest() {
+    let Some(image) = guest() else {
+        return;
+    };
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    let root = lab.root.path();
+    let vms = lab.ctx.store.root();
+    let Some(fs_of_its_own) = Small::mounted(vms, "256M") else {
+        return;
+    };
+    lab.define(&image, "web").await;
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let at = lab.login("web", 0).await;
+    let write = "dd if=/dev/urandom of=/data/x bs=1M count=24 conv=notrunc && sync";
+    let (said, at) = lab.shell("web", write, at).await;
+    assert!(said.contains("24+0 records out"), "{said}");
+    let to = root.join("x.qcow2");
+    let words = ["export", "web", "--to", to.to_str().unwrap()];
+    let child = held.stopped(&lab, &words, "before", "-m 16 json:", || true);
+    // What the guest overwrites now finds no room.
+    fs_of_its_own.crowd(4 << 20);
+    let (said, at) = lab.shell("web", write, at).await;
+    assert!(said.contains("24+0 records out"), "{said}");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && told.contains("df -h") && told.contains("Nothing was"),
+        "{told}"
+    );
+    assert_eq!(lab.row("web").await.state, State::Running);
+    let errors = "dmesg | grep -c 'I/O error'";
+    let (said, _) = lab.shell("web", errors, at).await;
+    assert!(said.lines().any(|line| line.trim() == "0"), "{said}");
+    assert!(left(root, "x").is_empty() && left(&vms.join("web"), ".fleece").is_empty());
+    lab.power_off("web").await;
 }
 
 #[test]

@@ -117,18 +117,27 @@ impl Changes<RemoveRequest> for Remove {
         let _lock = locks::vm(ctx, &vm.uuid, &vm.name).await?;
         let paths = ctx.paths(&vm.uuid)?;
         let monitor = process::connect(ctx, vm).await?;
-        if monitor.is_some() || process::owner(&paths, vm).is_some() {
+        let runs = monitor.is_some() || process::owner(&paths, vm).is_some();
+        if runs && !removing.power_off {
             let id = ctx.id(&vm.name);
-            if !removing.power_off {
-                return Err(
-                    Error::conflict(format!("{id} was started since the plan was made"))
-                        .remedy(format!("Stop it first: corral stop {id} (or add --force).")),
-                );
-            }
-            cx.step("Power it off");
-            snapshots::power_off(ctx, vm, monitor).await?;
+            return Err(
+                Error::conflict(format!("{id} was started since the plan was made"))
+                    .remedy(format!("Stop it first: corral stop {id} (or add --force).")),
+            );
         }
-        let outcome = remove::run(&ctx.store, cx, &removing, &prepared.token)?;
+        let outcome = match remove::begin(&ctx.store, cx, &removing, &prepared.token)? {
+            None => Outcome::unchanged("it is already gone"),
+            Some(begun) => {
+                if runs {
+                    cx.step("Power it off");
+                    if let Err(error) = snapshots::power_off(ctx, vm, monitor).await {
+                        begun.leave()?;
+                        return Err(error);
+                    }
+                }
+                remove::run(&ctx.store, cx, &removing, begun)?
+            }
+        };
         // Sockets, logs and locks of a VM that is gone. They are no one's data.
         if let Err(e) = std::fs::remove_dir_all(&paths.dir) {
             cx.log(format!("{}: {e}", paths.dir.display()));

@@ -307,6 +307,7 @@ impl Journal {
             return self.finish();
         };
         self.op.change = change;
+        self.op.phase = Phase::Working;
         self.op.pid = 0;
         self.write()?;
         self.done = true;

@@ -13,9 +13,9 @@ use super::argv;
 use super::ctx::{Ctx, Paths};
 use super::definition::Definition;
 use super::layout::Layout;
-use super::{events, locks, ports, tpm};
+use super::{events, locks, ports, proc, tpm};
 use crate::link::child::{Cmd, run};
-use crate::link::qmp::Qmp;
+use crate::link::qmp::{Qmp, is_listening};
 use crate::link::{files, signal};
 use crate::model::{Error, ErrorKind, EventLevel, Result};
 
@@ -94,7 +94,8 @@ async fn launch(
 ) -> Result<Launch> {
     let paths = ctx.paths(&vm.uuid)?;
     let called = ctx.called(vm);
-    if connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some() {
+    let runs = async || Ok(connect(ctx, vm).await?.is_some() || owner(&paths, vm).is_some());
+    if runs().await? || (settled(ctx, vm).await? && runs().await?) {
         return Err(Error::conflict(format!("{called} runs already")));
     }
     if let Some(why) = ctx.store.held_by_clones(vm, &ctx.id(&vm.name))? {
@@ -288,6 +289,51 @@ pub fn is_ours(argv: &[String], paths: &Paths, vm: &Definition) -> bool {
         && argv.windows(2).any(|w| w[0] == "-pidfile" && w[1] == pid)
 }
 
+/// Waits for what a corral that was killed had begun, and which knows nothing of its end: a QEMU of
+/// this VM that nobody can ask yet or any more, or a `qemu-img` that writes one of its images. True
+/// when there was something to wait for.
+///
+/// # Errors
+/// `TimedOut` when it stays.
+pub async fn settled(ctx: &Ctx, vm: &Definition) -> Result<bool> {
+    let paths = ctx.paths(&vm.uuid)?;
+    let images: Vec<String> = vm
+        .snapshot_nodes()
+        .into_iter()
+        .map(|(_, path)| path.to_string_lossy().into_owned())
+        .collect();
+    let until = tokio::time::Instant::now() + START;
+    let mut waited = false;
+    while let Some(pid) = unsettled(&paths, vm, &images).await {
+        if tokio::time::Instant::now() >= until {
+            let called = ctx.called(vm);
+            return Err(Error::timed_out(format!(
+                "process {pid} works on {called}, and does not come to an end"
+            ))
+            .remedy(format!("See what it does: ps -fp {pid}")));
+        }
+        waited = true;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(waited)
+}
+
+async fn unsettled(paths: &Paths, vm: &Definition, images: &[String]) -> Option<u32> {
+    // One that can be asked is started.
+    let answers = is_listening(&paths.qmp).await;
+    proc::own().into_iter().find(|pid| {
+        signal::argv(*pid).is_some_and(|argv| {
+            (!answers && is_ours(&argv, paths, vm)) || is_tool_on(&argv, images)
+        })
+    })
+}
+
+/// Whether a command line is that of a `qemu-img` with one of these images.
+fn is_tool_on(argv: &[String], images: &[String]) -> bool {
+    let named = |arg: &String| std::path::Path::new(arg).file_name() == Some("qemu-img".as_ref());
+    argv.first().is_some_and(named) && argv.iter().any(|arg| images.contains(arg))
+}
+
 /// Waits until the VM's process has ended, at most `limit`; true when it has.
 pub async fn ended(paths: &Paths, vm: &Definition, pid: Option<u32>, limit: Duration) -> bool {
     let until = tokio::time::Instant::now() + limit;
@@ -310,6 +356,18 @@ pub async fn ended(paths: &Paths, vm: &Definition, pid: Option<u32>, limit: Dura
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tool_on_an_image_is_known_by_its_words() {
+        let images = ["/d/a.qcow2".to_owned()];
+        let is = |line: &str| {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            is_tool_on(&argv, &images)
+        };
+        assert!(is("/usr/bin/qemu-img snapshot -q -a s /d/a.qcow2"));
+        assert!(!is("/usr/bin/qemu-img snapshot -q -a s /d/b.qcow2"));
+        assert!(!is("less /d/a.qcow2"));
+    }
 
     #[test]
     fn complaints_are_told_without_the_option() {

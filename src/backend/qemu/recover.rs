@@ -9,7 +9,7 @@ use super::definition::Definition;
 use super::op::{self, Change, Leftover, Phase};
 use super::snapshots::inside::{self, Node, Reach, nodes};
 use super::snapshots::record::{Record, Records};
-use super::snapshots::{freeze, taking};
+use super::snapshots::{self, freeze, taking};
 use super::store::DEFINITION;
 use super::{hibernate, locks, nics, process, publish, remove, rename, resize, transfer};
 use crate::link::files::fault;
@@ -54,18 +54,17 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
                 "its disks are those of the backup, as was begun",
             )
         }
-        Change::Export {
-            partial,
-            live,
-            others,
-        } => {
-            transfer::undo(ctx, name, partial, *live, false).await?;
-            for other in others {
-                transfer::undo(ctx, name, other, None, false).await?;
+        Change::Export { live, .. } => {
+            transfer::end(ctx, name, *live).await?;
+            let mut gone = 0;
+            for partial in transfer::half_written(op) {
+                transfer::undo(ctx, name, partial, None, false).await?;
+                gone += 1;
             }
-            let what = match others.len() {
-                0 => "the unfinished export is removed".to_owned(),
-                more => format!("{} unfinished exports are removed", more + 1),
+            let what = match gone {
+                0 => "nothing was exported yet".to_owned(),
+                1 => "the unfinished export is removed".to_owned(),
+                more => format!("{more} unfinished exports are removed"),
             };
             dropped(&dir, name, &what)
         }
@@ -209,6 +208,7 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
     };
     let _lock = locks::vm(ctx, &vm.uuid, name).await?;
     let nodes: Vec<Node> = nodes(&vm)?;
+    process::settled(ctx, &vm).await?;
     // While a job writes RAM to disk the monitor is silent.
     let mut monitor = process::connect_within(ctx, &vm, SILENT).await?;
     let running = monitor.is_some();
@@ -277,22 +277,20 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
             let ram = ram.values().flatten();
             let ram = ram.filter(|i| i.tag == *tag).any(|i| i.vm_state > 0);
             let at = shown(tag);
-            let halted = match reach {
-                Reach::Monitor(qmp) if ram => (!inside::goes(qmp).await?).then_some(qmp),
-                _ => None,
-            };
+            drop(reach);
+            let mut halted = monitor.take().filter(|_| ram);
+            if let Some(qmp) = &mut halted
+                && inside::goes(qmp).await?
+            {
+                halted = None;
+            }
             match halted {
                 // It was started halted, to load its RAM.
-                Some(qmp) => match inside::load_and_go(qmp, &nodes, tag).await {
-                    Ok(()) => {
-                        let now = ctx.store.load(name)?;
-                        resize::taken_back(ctx, qmp, &now).await?;
-                        format!("is at {at}, running, as was begun")
+                Some(qmp) => match snapshots::run::start_again(ctx, &vm, qmp, &nodes, tag).await {
+                    Ok(()) => format!("is at {at}, running, as was begun"),
+                    Err(error) => {
+                        format!("its disks are at {at}, its RAM is not: {}", error.message)
                     }
-                    Err(error) => format!(
-                        "its disks are at {at} and it runs, without its RAM: {}",
-                        error.message
-                    ),
                 },
                 None if ram => format!(
                     "its disks are at {at} and it runs; if it does without its RAM: corral snapshot restore {}@{} --stop --start",

@@ -225,17 +225,28 @@ fn is_ours(name: &str) -> bool {
             .is_some_and(|e| e == "lock" || e == "log" || e == "new")
 }
 
-/// Deletes. The VM must be off by now.
+/// A delete that nothing forbids any more.
+#[derive(Debug)]
+pub struct Begun {
+    /// `None` where the disk is too full to write it down.
+    journal: Option<Journal>,
+}
+
+/// Makes sure that it can be done, before the VM is powered off for it; `None`: it is gone.
 ///
 /// # Errors
-/// `Conflict` when the definition changed since the plan was made.
-pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Result<Outcome> {
+/// `Conflict` when the definition changed since the plan was made, or another change was left
+/// half-done.
+pub fn begin(
+    store: &Store,
+    cx: &TaskCx,
+    removing: &Removing,
+    token: &str,
+) -> Result<Option<Begun>> {
     let name = &removing.definition.name;
     let now = match store.load(name) {
         Ok(now) => now,
-        Err(e) if e.kind == ErrorKind::NotFound => {
-            return Ok(Outcome::unchanged("it is already gone"));
-        }
+        Err(e) if e.kind == ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
     };
     if format!("{} {}", now.uuid, Store::hash(&now)) != token {
@@ -245,24 +256,52 @@ pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, token: &str) -> Resu
         );
     }
     cx.checkpoint()?;
-    let dir = store.dir(name)?;
     let change = Change::Delete {
         files: removing.goes.clone(),
         keep: removing.stays.clone(),
     };
-    let begun = Journal::begin(&dir, change).and_then(|mut journal| {
-        journal.phase(Phase::Working)?;
-        Ok(journal)
-    });
-    let journal = match begun {
-        Ok(journal) => Some(journal),
-        // To delete is the way out of a full disk. The definition goes last, so that what is cut
-        // short can be asked for again.
+    let begun = Journal::begin(&store.dir(name)?, change);
+    Ok(Some(Begun {
+        journal: unless_full(cx, begun)?,
+    }))
+}
+
+/// To delete is the way out of a full disk. The definition goes last, so that what is cut short can
+/// be asked for again.
+fn unless_full<T>(cx: &TaskCx, written: Result<T>) -> Result<Option<T>> {
+    match written {
+        Ok(written) => Ok(Some(written)),
         Err(error) if files::is_full(&error) => {
             cx.log("the disk is full: deleted without a record of it".to_owned());
-            None
+            Ok(None)
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
+    }
+}
+
+impl Begun {
+    /// It is not done after all.
+    ///
+    /// # Errors
+    /// When its record cannot be removed.
+    pub fn leave(self) -> Result<()> {
+        self.journal.map_or(Ok(()), Journal::finish)
+    }
+}
+
+/// Deletes. The VM must be off by now.
+///
+/// # Errors
+/// When a file stays.
+pub fn run(store: &Store, cx: &TaskCx, removing: &Removing, begun: Begun) -> Result<Outcome> {
+    let name = &removing.definition.name;
+    let dir = store.dir(name)?;
+    let journal = match begun.journal {
+        Some(mut journal) => {
+            let working = journal.phase(Phase::Working);
+            unless_full(cx, working.map(|()| journal))?
+        }
+        None => None,
     };
     // From here on there is no way back: it is completed, now or by doctor.
     cx.step("Remove its files");

@@ -6,6 +6,7 @@ use super::super::ctx::Ctx;
 use super::super::image::quoted;
 use super::super::op::{self, Change, Leftover, Phase};
 use super::super::store::DEFINITION;
+use super::super::transfer;
 use crate::model::{Step, shown};
 
 /// A step that removes a file or a folder.
@@ -46,10 +47,7 @@ pub(super) fn steps(ctx: &Ctx, left: &Leftover) -> Vec<Step> {
                 )
             })
             .collect(),
-        Change::Export {
-            partial, others, ..
-        } => std::iter::once(partial)
-            .chain(others)
+        Change::Export { .. } => transfer::half_written(op)
             .filter(|partial| partial.exists())
             .map(|partial| removal("Remove the unfinished export", partial))
             .collect(),

@@ -213,7 +213,10 @@ pub async fn goes(qmp: &mut Qmp) -> Result<bool> {
 
 /// What the nodes are called in the running QEMU: a disk that was moved while it ran is another one
 /// than it was started with.
-async fn present(qmp: &mut Qmp, nodes: &[Node]) -> Result<Vec<String>> {
+///
+/// # Errors
+/// Those of the monitor.
+pub async fn present(qmp: &mut Qmp, nodes: &[Node]) -> Result<Vec<String>> {
     let drives = qmp.execute("query-block", Value::Null, ANSWER).await?;
     Ok(nodes
         .iter()

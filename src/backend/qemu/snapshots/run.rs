@@ -177,6 +177,10 @@ async fn restore(
     name: &str,
     start: bool,
 ) -> Result<Outcome> {
+    // Whatever forbids it is found while the guest still runs.
+    if let Some(why) = ctx.store.held_by_clones(vm, &ctx.id(&vm.name))? {
+        return Err(why);
+    }
     let dir = ctx.store.dir(&vm.name)?;
     if let Some(keep) = &snapping.back.keep {
         cx.step(format!("Keep the present as {}", shown(keep)));
@@ -189,20 +193,20 @@ async fn restore(
         taking.take(&mut monitor, &snapping.nodes).await?;
     }
     cx.checkpoint()?;
-    if monitor.is_some() {
-        cx.step("Power it off");
-        power_off(ctx, vm, monitor).await?;
-    }
-    if let Some(why) = ctx.store.held_by_clones(vm, &ctx.id(&vm.name))? {
-        return Err(why);
-    }
-    cx.step(format!("Take its disks back to {}", shown(name)));
     let mut journal = Journal::begin(
         &dir,
         Change::SnapshotRestore {
             tag: name.to_owned(),
         },
     )?;
+    if monitor.is_some() {
+        cx.step("Power it off");
+        if let Err(error) = power_off(ctx, vm, monitor).await {
+            journal.finish()?;
+            return Err(error);
+        }
+    }
+    cx.step(format!("Take its disks back to {}", shown(name)));
     journal.phase(Phase::Working)?;
     Reach::Files(&ctx.env).apply(&snapping.nodes, name).await?;
     // From here on what was saved by a hibernate fits no more.
@@ -265,22 +269,47 @@ async fn start_at(
         return Ok(());
     }
     cx.step("Load its RAM");
+    let mut qmp = loaded(ctx, vm, &snapping.nodes, name)
+        .await
+        .map_err(|mut e| {
+            e.message = format!(
+                "{}. Its disks are at {at}, and it was started from them without the saved RAM",
+                e.message
+            );
+            e
+        })?;
+    if let Err(error) = resize::taken_back(ctx, &mut qmp, vm).await {
+        cx.log(error.message);
+    }
+    Ok(())
+}
+
+/// Loads RAM into a QEMU that was started halted for it, and lets it go on.
+async fn loaded(ctx: &Ctx, vm: &Definition, nodes: &[Node], name: &str) -> Result<Qmp> {
     let mut qmp = process::connect(ctx, vm)
         .await?
         .ok_or_else(|| Error::backend(format!("{} ended right after its start", ctx.called(vm))))?;
-    let loaded = inside::load_and_go(&mut qmp, &snapping.nodes, name).await;
-    if loaded.is_ok()
-        && let Err(error) = resize::taken_back(ctx, &mut qmp, vm).await
-    {
-        cx.log(error.message);
-    }
-    loaded.map_err(|mut e| {
-        e.message = format!(
-            "{}. Its disks are at {at}, and it was started from them without the saved RAM",
-            e.message
-        );
-        e
-    })
+    inside::load_and_go(&mut qmp, nodes, name).await?;
+    Ok(qmp)
+}
+
+/// Completes a start with RAM whose corral was killed while the guest was halted: in a QEMU started
+/// anew, since one that has loaded RAM, or a part of it, may crash when it loads again. The caller
+/// holds the VM's lock.
+///
+/// # Errors
+/// When the old one does not end, or the new one does not start or not take the RAM.
+pub async fn start_again(
+    ctx: &Ctx,
+    vm: &Definition,
+    monitor: Qmp,
+    nodes: &[Node],
+    name: &str,
+) -> Result<()> {
+    power_off(ctx, vm, Some(monitor)).await?;
+    process::spawn_halted(ctx, vm, None).await?;
+    let mut qmp = loaded(ctx, vm, nodes, name).await?;
+    resize::taken_back(ctx, &mut qmp, vm).await
 }
 
 /// Powers a VM off now. The caller holds its lock.

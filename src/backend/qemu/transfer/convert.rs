@@ -115,7 +115,18 @@ pub async fn size(ctx: &Ctx, path: &Path, format: &str) -> Result<Bytes> {
         .size)
 }
 
-/// Runs one conversion. What it wrote is not yet sure to be on the disk.
+/// A new file for a conversion: qemu-img keeps the mode of one that it fills.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn blank(to: &Path) -> Result<()> {
+    super::target::remove(to)?;
+    portable::private(to)
+        .map(drop)
+        .map_err(|e| fault("make", to, e))
+}
+
+/// Runs one conversion into a file that is there. What it wrote is not yet sure to be on the disk.
 pub async fn write(
     cx: &TaskCx,
     cmd: &Cmd,
@@ -124,8 +135,6 @@ pub async fn write(
     size: Bytes,
     total: u64,
 ) -> Result<()> {
-    // qemu-img keeps the mode of a file that it fills.
-    portable::private(to).map_err(|e| fault("make", to, e))?;
     image::write(cmd, to, &cx.cancel, |percent| {
         // Bytes, but not so many that they do not fit.
         let done = (u128::from(size.0) * u128::from(percent) / 100) as u64;

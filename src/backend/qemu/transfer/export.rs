@@ -48,6 +48,8 @@ pub struct Exporting {
     pub pieces: Vec<Piece>,
     /// What its disks hold of a guest that ran.
     pub consistency: Consistency,
+    /// The guest ran when it was planned.
+    pub ran: bool,
     /// What is read, for an export that goes on.
     pub source: String,
 }
@@ -64,6 +66,7 @@ impl Exporting {
     fn live(&self) -> Option<live::Held> {
         matches!(self.access, Access::Live(_)).then_some(live::Held {
             frozen: self.consistency == Consistency::Filesystem,
+            ran: self.ran,
         })
     }
 
@@ -129,12 +132,8 @@ pub async fn plan(
         Ok((mut exporting, mut steps, notes)) => {
             exporting.overwrite = lost.is_some();
             let partial = target::partial(&to);
-            if partial.exists() && !is_ours(ctx, &seen.vm, &partial) {
-                return Ok(Prepared::refused(
-                    token,
-                    format!("{} is in the way", shown(&partial.to_string_lossy())),
-                    Some("Move it away, or name another place.".to_owned()),
-                ));
+            if !is_ours(ctx, &seen.vm, &partial) {
+                return Ok(Prepared::failed(token, &target::in_the_way(&partial)));
             }
             steps.push(
                 Step::new(
@@ -231,6 +230,7 @@ async fn look(
         access,
         pieces,
         consistency,
+        ran: seen.live.state == State::Running,
         source,
     };
     let mut steps = Vec::new();
@@ -339,15 +339,47 @@ pub async fn access(
     Ok((Access::Snapshot(tag.to_owned()), consistency))
 }
 
-/// Left by an export of this VM: by its note in a folder, by the VM's record for a file.
+/// Nothing is there, or what an export of this VM left: by its note in a folder, by the VM's record
+/// for a file.
 fn is_ours(ctx: &Ctx, vm: &Definition, partial: &Path) -> bool {
-    if partial.is_dir() {
-        return target::progress(partial).is_some();
+    if !partial.exists() && target::beside(partial).is_empty() {
+        return true;
     }
-    let Ok(dir) = ctx.store.dir(&vm.name) else {
-        return false;
+    let dir = ctx.store.dir(&vm.name);
+    let left = dir.and_then(|dir| leave::left(&dir)).unwrap_or_default();
+    left.iter().any(|known| known == partial) || is_noted(vm, partial)
+}
+
+/// Whether a half-written folder says that it is this VM's.
+fn is_noted(vm: &Definition, partial: &Path) -> bool {
+    target::progress(partial).is_some_and(|progress| progress.vm == vm.uuid.to_string())
+}
+
+/// Takes the place where it is written: with what is there of it already, if the disks are still the
+/// same, and never from anybody else.
+fn claim(vm: &Definition, exporting: &Exporting, partial: &Path) -> Result<()> {
+    if exporting.form != Form::Folder {
+        return target::claim(partial);
+    }
+    if is_noted(vm, partial) {
+        let same = target::progress(partial).is_some_and(|progress| {
+            progress.source == exporting.source && exporting.live().is_none()
+        });
+        if same {
+            return Ok(());
+        }
+        target::remove(partial)?;
+    }
+    if partial.exists() {
+        return Err(target::in_the_way(partial));
+    }
+    make_dir(partial)?;
+    let progress = Progress {
+        vm: vm.uuid.to_string(),
+        source: exporting.source.clone(),
+        done: Vec::new(),
     };
-    leave::left(&dir).is_ok_and(|left| left.iter().any(|known| known == partial))
+    target::note(partial, &progress)
 }
 
 /// Writes a VM out. Where anything fails, or the user cancels, nothing of it stays.
@@ -367,7 +399,7 @@ pub async fn run(
     seen.still(token)?;
     cx.checkpoint()?;
     let partial = target::partial(&exporting.to);
-    let others = resume(ctx, &vm, exporting, &partial).await?;
+    let others = resume(ctx, &vm, &partial).await?;
     target::fault_of(&exporting.to, exporting.form, exporting.overwrite)?;
     let change = Change::Export {
         partial: partial.clone(),
@@ -376,16 +408,22 @@ pub async fn run(
     };
     let others = leave::still(others);
     let mut journal = Journal::begin(&dir, change)?;
+    if let Err(error) = claim(&vm, exporting, &partial) {
+        journal.finish_but(others)?;
+        return Err(error);
+    }
     journal.phase(Phase::Working)?;
     let mut held = exporting.live();
     let written = write(ctx, cx, exporting, &vm, &partial, lock, &mut held).await;
     let ended = match held {
-        Some(held) => live::end(ctx, &vm, held.frozen).await,
+        Some(held) => live::end(ctx, &vm, held).await,
         None => Ok(()),
     };
     let result = match written {
         Ok(portable) => ended.and_then(|()| {
             let size = target::size(&partial);
+            // What is there may be something else by now.
+            target::fault_of(&exporting.to, exporting.form, exporting.overwrite)?;
             target::publish(&partial, &exporting.to, exporting.overwrite)?;
             Ok((portable, size))
         }),
@@ -425,12 +463,7 @@ fn unwritten(mut error: Error) -> Error {
 
 /// Ends what a killed export left. What it had written of the same disks is kept, and what others
 /// left in other places is theirs: those are returned.
-async fn resume(
-    ctx: &Ctx,
-    vm: &Definition,
-    exporting: &Exporting,
-    partial: &Path,
-) -> Result<Vec<PathBuf>> {
+async fn resume(ctx: &Ctx, vm: &Definition, partial: &Path) -> Result<Vec<PathBuf>> {
     let dir = ctx.store.dir(&vm.name)?;
     let file = dir.join(op::FILE);
     let mut others = leave::left(&dir)?;
@@ -440,16 +473,11 @@ async fn resume(
     {
         leave::end(ctx, &vm.name, live).await?;
         if others.iter().any(|known| known == partial) {
-            leave::undo(ctx, &vm.name, partial, None, true).await?;
+            let keep = is_noted(vm, partial);
+            leave::undo(ctx, &vm.name, partial, None, keep).await?;
             others.retain(|other| other != partial);
         }
         op::remove(&file)?;
-    }
-    match target::progress(partial) {
-        Some(progress) if progress.source != exporting.source || exporting.live().is_some() => {
-            target::remove(partial)?;
-        }
-        _ => {}
     }
     Ok(others)
 }
@@ -480,13 +508,28 @@ async fn write(
         // Nothing that it keeps away would change what is read, and a guest must be stoppable.
         lock.take();
     }
-    if exporting.form == Form::Folder {
-        folder(ctx, cx, exporting, partial, &mut portable).await?;
-    } else {
-        pack::write(ctx, cx, exporting, partial, &portable).await?;
-    }
-    if exporting.live().is_some() {
+    let mut task = cx.clone();
+    task.cancel = cx.cancel.child_token();
+    let copying = async {
+        if exporting.form == Form::Folder {
+            folder(ctx, &task, exporting, partial, &mut portable).await
+        } else {
+            pack::write(ctx, &task, exporting, partial, &portable).await
+        }
+    };
+    if held.is_some() {
+        tokio::pin!(copying);
+        tokio::select! {
+            copied = &mut copying => copied?,
+            error = live::halted(ctx, vm) => {
+                task.cancel.cancel();
+                let _ = copying.await;
+                return Err(error);
+            }
+        }
         live::holds(ctx, vm, &exporting.pieces).await?;
+    } else {
+        copying.await?;
     }
     drop(lock);
     Ok(portable)
@@ -524,12 +567,7 @@ async fn folder(
     portable: &mut Portable,
 ) -> Result<()> {
     let tool = image::tool(&ctx.env)?;
-    let mut progress = target::progress(partial).unwrap_or_else(|| Progress {
-        source: exporting.source.clone(),
-        done: Vec::new(),
-    });
-    make_dir(partial)?;
-    target::note(partial, &progress)?;
+    let mut progress = target::progress(partial).unwrap_or_default();
     let total = exporting.total();
     let mut before = 0;
     // One disk is made sure of while the next is written.
@@ -551,7 +589,7 @@ async fn folder(
             finish(&mut sealing, &mut progress, partial, portable).await?;
             portable.disks.push(known);
         } else {
-            target::remove(&file)?;
+            convert::blank(&file)?;
             cx.step(format!("Write {name}"));
             let cmd = exporting.access.convert(&tool, piece, "qcow2", &file);
             let (written, sealed) = tokio::join!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
-use super::super::op::{self, Change};
+use super::super::op::{self, Change, Op, Phase};
 use super::live::Held;
 use super::{live, target};
 use crate::model::Result;
@@ -13,7 +13,7 @@ pub async fn end(ctx: &Ctx, name: &str, live: Option<Held>) -> Result<()> {
     if let Some(held) = live
         && let Ok(vm) = ctx.store.load(name)
     {
-        live::end(ctx, &vm, held.frozen).await?;
+        live::end(ctx, &vm, held).await?;
     }
     Ok(())
 }
@@ -23,17 +23,24 @@ pub fn left(dir: &Path) -> Result<Vec<PathBuf>> {
     let Some(op) = op::read(&dir.join(op::FILE))? else {
         return Ok(Vec::new());
     };
-    let Change::Export {
-        partial, others, ..
-    } = &op.change
-    else {
-        return Ok(Vec::new());
-    };
     if op.is_alive() {
         return Ok(Vec::new());
     }
-    let all = std::iter::once(partial).chain(others);
-    Ok(all.cloned().collect())
+    Ok(half_written(&op).cloned().collect())
+}
+
+/// What an export has half-written, and what others had before it. One that only begun has not
+/// taken its place yet: what is there is somebody else's.
+pub fn half_written(op: &Op) -> impl Iterator<Item = &PathBuf> {
+    let (own, others) = match &op.change {
+        Change::Export {
+            partial, others, ..
+        } => (Some(partial), others.as_slice()),
+        _ => (None, [].as_slice()),
+    };
+    own.filter(|_| op.phase > Phase::Begun)
+        .into_iter()
+        .chain(others)
 }
 
 /// The record of what still lies about of them.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::snapshots::freeze::{self, Tried};
+use super::super::snapshots::inside::{self, Node};
 use super::super::{image, process};
 use super::pieces::Piece;
 use crate::link::child::run;
@@ -26,12 +27,17 @@ const ANSWER: Duration = Duration::from_secs(60);
 const WHILE_FROZEN: Duration = Duration::from_secs(20);
 /// Until a job that was cancelled is gone.
 const END: Duration = Duration::from_secs(30);
+/// Between looks whether there is still room for what the guest overwrites.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What a running VM may hold for an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// Its file systems may be frozen.
     pub frozen: bool,
+    /// It ran, and goes on in the end if its disks halted it meanwhile.
+    #[serde(default)]
+    pub ran: bool,
 }
 
 /// Where it is served.
@@ -103,15 +109,18 @@ pub async fn begin(
         }
     }
     let mut qmp = monitor(ctx, vm).await?;
+    let nodes: Vec<Node> = written(pieces)
+        .map(|(_, piece)| (piece.name.clone(), piece.path.clone()))
+        .collect();
     let mut actions = Vec::new();
-    for (n, piece) in written(pieces) {
+    for ((n, _), now) in written(pieces).zip(inside::present(&mut qmp, &nodes).await?) {
         let node = json!({"driver": "qcow2", "node-name": format!("{MARK}{n}"),
             "file": {"driver": "file", "filename": scratch(&dir, n).to_string_lossy()},
-            "backing": piece.name});
+            "backing": now});
         qmp.execute("blockdev-add", node, ANSWER).await?;
         actions.push(
             json!({"type": "blockdev-backup", "data": {"job-id": format!("{MARK}{n}"),
-            "device": piece.name, "target": format!("{MARK}{n}"), "sync": "none"}}),
+            "device": now, "target": format!("{MARK}{n}"), "sync": "none"}}),
         );
     }
     let all = json!({"actions": actions});
@@ -169,27 +178,50 @@ pub async fn holds(ctx: &Ctx, vm: &Definition, pieces: &[Piece]) -> Result<()> {
                 && job.get("error").is_none()
         });
         if !runs {
-            return Err(Error::backend(format!(
-                "{}: QEMU could not keep what {} was, most likely for want of space",
-                ctx.called(vm),
-                shown(&piece.name)
-            ))
-            .remedy(format!(
-                "Free some: df -h {}",
-                image::quoted(&ctx.store.dir(&vm.name)?)
-            )));
+            let what = format!("what {} was", shown(&piece.name));
+            return Err(starved(ctx, vm, &what));
         }
     }
     Ok(())
 }
 
+fn starved(ctx: &Ctx, vm: &Definition, what: &str) -> Error {
+    let dir = ctx.store.dir(&vm.name).unwrap_or_default();
+    Error::backend(format!(
+        "{}: QEMU could not keep {what}, most likely for want of space",
+        ctx.called(vm)
+    ))
+    .remedy(format!("Free some: df -h {}", image::quoted(&dir)))
+}
+
+/// Ends when the guest was halted since what it overwrites found no room: with the reason. Whoever
+/// waits for it gives the export up then, so that the guest goes on at once.
+pub async fn halted(ctx: &Ctx, vm: &Definition) -> Error {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        // One that is asked by others, or is off, is seen in the end.
+        if let Ok(Some(mut qmp)) = process::connect(ctx, vm).await
+            && is_halted(&mut qmp).await.unwrap_or(false)
+        {
+            return starved(ctx, vm, "what the guest overwrites");
+        }
+    }
+}
+
+/// Whether its disks halted it.
+async fn is_halted(qmp: &mut Qmp) -> Result<bool> {
+    let status = qmp.execute("query-status", Value::Null, ANSWER).await?;
+    Ok(status.get("status").and_then(Value::as_str) == Some("io-error"))
+}
+
 /// Ends it, also what a corral that was killed had begun. Nothing is left.
-pub async fn end(ctx: &Ctx, vm: &Definition, frozen: bool) -> Result<()> {
-    if frozen && process::connect(ctx, vm).await?.is_some() {
+pub async fn end(ctx: &Ctx, vm: &Definition, held: Held) -> Result<()> {
+    if held.frozen && process::connect(ctx, vm).await?.is_some() {
         freeze::thaw(ctx, vm).await?;
     }
-    if let Some(mut qmp) = process::connect(ctx, vm).await? {
-        stop(&mut qmp).await?;
+    let mut monitor = process::connect(ctx, vm).await?;
+    if let Some(qmp) = &mut monitor {
+        stop(qmp).await?;
     }
     let dir = ctx.store.dir(&vm.name)?;
     for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
@@ -199,7 +231,15 @@ pub async fn end(ctx: &Ctx, vm: &Definition, frozen: bool) -> Result<()> {
             super::target::remove(&entry.path())?;
         }
     }
-    super::target::remove(&socket(ctx, vm)?)
+    super::target::remove(&socket(ctx, vm)?)?;
+    // There is room again. One whose own disk is full is halted again at once.
+    if let Some(qmp) = &mut monitor
+        && held.ran
+        && is_halted(qmp).await?
+    {
+        qmp.execute("cont", Value::Null, ANSWER).await?;
+    }
+    Ok(())
 }
 
 async fn stop(qmp: &mut Qmp) -> Result<()> {

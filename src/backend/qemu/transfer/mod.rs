@@ -14,4 +14,4 @@ mod shelf;
 pub mod source;
 mod target;
 
-pub use leave::undo;
+pub use leave::{end, half_written, undo};

@@ -43,7 +43,7 @@ pub fn step(form: Form, to: &Path) -> Option<Step> {
     }
 }
 
-/// Writes it.
+/// Writes it. Its place is claimed.
 pub async fn write(
     ctx: &Ctx,
     cx: &TaskCx,
@@ -56,12 +56,13 @@ pub async fn write(
     let mut before = 0;
     let mut parts = Vec::new();
     let base = encode_segment(&portable.name);
-    target::remove(partial)?;
     for (n, piece) in exporting.pieces.iter().enumerate() {
         cx.checkpoint()?;
         cx.step(format!("Write {}", crate::model::shown(&piece.name)));
         let (format, file) = written(exporting.form, partial, piece);
-        target::remove(&file)?;
+        if file != partial {
+            convert::blank(&file)?;
+        }
         let cmd = exporting.access.convert(&tool, piece, format, &file);
         convert::write(cx, &cmd, &file, before, piece.size, total).await?;
         let capacity = if exporting.form == Form::Ova {
@@ -81,6 +82,8 @@ pub async fn write(
     }
     if matches!(exporting.form, Form::Gz | Form::Ova) {
         cx.step("Pack it");
+        // What held its place.
+        target::remove(partial)?;
         let (form, to, task) = (exporting.form, partial.to_owned(), cx.clone());
         let (name, hardware) = (portable.name.clone(), portable.hardware.clone());
         let packed = tokio::task::spawn_blocking(move || {

@@ -76,7 +76,13 @@ impl PortableSource for Source {
         };
         if matches!(taken.access, Access::Live(_)) {
             taken
-                .hold(cx, consistency == Consistency::Filesystem)
+                .hold(
+                    cx,
+                    live::Held {
+                        frozen: consistency == Consistency::Filesystem,
+                        ran: seen.live.state == State::Running,
+                    },
+                )
                 .await?;
         } else if taken.access == Access::Files {
             // Nobody starts it while its files are read.
@@ -102,34 +108,38 @@ struct Taken {
     portable: Portable,
     pieces: Vec<Piece>,
     access: Access,
-    held: Option<Journal>,
+    held: Option<(Journal, live::Held)>,
     lock: Option<locks::Lock>,
 }
 
 impl Taken {
     /// Has QEMU keep what the disks are now.
-    async fn hold(&mut self, cx: &TaskCx, frozen: bool) -> Result<()> {
+    async fn hold(&mut self, cx: &TaskCx, held: live::Held) -> Result<()> {
         let dir = self.ctx.store.dir(&self.vm.name)?;
         let change = Change::Export {
             partial: dir.join(RECORD),
-            live: Some(live::Held { frozen }),
+            live: Some(held),
             others: Vec::new(),
         };
         let mut journal = Journal::begin(&dir, change)?;
         journal.phase(Phase::Working)?;
         cx.step("Keep the disks as they are");
-        match live::begin(&self.ctx, &self.vm, &self.pieces, frozen).await {
+        match live::begin(&self.ctx, &self.vm, &self.pieces, held.frozen).await {
             Ok(less) => {
                 self.portable.taken_at = jiff::Timestamp::now();
                 if let Some(why) = less {
                     cx.log(format!("as after a power cut: {why}"));
                     self.portable.consistency = Consistency::Crash;
                 }
-                self.held = Some(journal);
+                let held = live::Held {
+                    frozen: false,
+                    ..held
+                };
+                self.held = Some((journal, held));
                 Ok(())
             }
             Err(error) => {
-                live::end(&self.ctx, &self.vm, frozen).await?;
+                live::end(&self.ctx, &self.vm, held).await?;
                 journal.finish()?;
                 Err(error)
             }
@@ -139,14 +149,14 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        let Some(journal) = self.held.take() else {
+        let Some((journal, held)) = self.held.take() else {
             return;
         };
         // Without a runtime, or where it fails, the record stays, and doctor ends it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (ctx, vm) = (Arc::clone(&self.ctx), self.vm.clone());
             runtime.spawn(async move {
-                if live::end(&ctx, &vm, false).await.is_ok() {
+                if live::end(&ctx, &vm, held).await.is_ok() {
                     let _ = journal.finish();
                 }
             });

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::super::image::quoted;
 use super::form::Form;
-use crate::backend::portable::folder;
+use crate::backend::portable::{folder, private};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Bytes, Error, PortableDisk, Result, shown};
 
@@ -18,6 +19,9 @@ const STATE: &str = ".corral-partial.json";
 /// How far a folder is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
+    /// The UUID of the VM whose work it is; nobody else goes on with it or removes it.
+    #[serde(default)]
+    pub vm: String,
     /// What the disks are read from; another source begins anew.
     pub source: String,
     /// Disks that are whole.
@@ -73,6 +77,27 @@ pub fn size(path: &Path) -> Bytes {
 pub fn progress(dir: &Path) -> Option<Progress> {
     let bytes = fs::read(dir.join(STATE)).ok()?;
     Some(serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// Takes the place of a half-written file, so that two who want it at once do not share it.
+///
+/// # Errors
+/// `Conflict` when something is there.
+pub fn claim(partial: &Path) -> Result<()> {
+    let taken = beside(partial).into_iter().next();
+    match taken.map_or_else(|| private(partial).map(drop), |_| Err(Errno::EXIST.into())) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Err(in_the_way(partial)),
+        claimed => claimed.map_err(|e| fault("make", partial, e)),
+    }
+}
+
+/// Somebody else's work is there.
+pub fn in_the_way(partial: &Path) -> Error {
+    Error::conflict(format!(
+        "{} is in the way",
+        shown(&partial.to_string_lossy())
+    ))
+    .remedy("Move it away, or name another place.")
 }
 
 /// Writes how far it is.
@@ -157,7 +182,6 @@ pub fn remove(path: &Path) -> Result<()> {
 
 /// Moves what is whole to its place. What was there is gone once the new one is there.
 pub fn publish(partial: &Path, to: &Path, overwrite: bool) -> Result<()> {
-    use rustix::io::Errno;
     sync(partial)?;
     let moved = renameat_with(CWD, partial, CWD, to, RenameFlags::NOREPLACE);
     match moved {
@@ -168,18 +192,44 @@ pub fn publish(partial: &Path, to: &Path, overwrite: bool) -> Result<()> {
                 Err(_) => instead(partial, to)?,
             }
         }
-        Err(Errno::EXIST | Errno::NOTEMPTY) => {
-            return Err(Error::conflict(format!(
-                "{} was made meanwhile",
-                shown(&to.to_string_lossy())
-            ))
-            .remedy("Name another place, or replace it: --overwrite"));
-        }
+        Err(Errno::EXIST | Errno::NOTEMPTY) => return Err(made_meanwhile(to)),
         // A file system that knows no such rename.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => instead(partial, to)?,
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if overwrite => instead(partial, to)?,
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => beside_none(partial, to)?,
         Err(e) => return Err(fault("make", to, e.into())),
     }
     to.parent().map_or(Ok(()), sync)
+}
+
+fn made_meanwhile(to: &Path) -> Error {
+    Error::conflict(format!(
+        "{} was made meanwhile",
+        shown(&to.to_string_lossy())
+    ))
+    .remedy("Name another place, or replace it: --overwrite")
+}
+
+/// Without a rename that replaces nothing: the place is taken by something empty of ours first, and
+/// only that is replaced.
+fn beside_none(partial: &Path, to: &Path) -> Result<()> {
+    let folder = partial.is_dir();
+    let taken = if folder {
+        fs::create_dir(to)
+    } else {
+        private(to).map(drop)
+    };
+    match taken {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(made_meanwhile(to)),
+        taken => taken.map_err(|e| fault("make", to, e))?,
+    }
+    fs::rename(partial, to).map_err(|e| {
+        // Only what is still empty.
+        let _ = match folder {
+            true => fs::remove_dir(to),
+            false => fs::remove_file(to),
+        };
+        fault("make", to, e)
+    })
 }
 
 /// Without an exchange: a moment with neither.
@@ -243,5 +293,43 @@ mod tests {
         fs::create_dir(&new).unwrap();
         assert!(publish(&new, &to, false).is_err());
         assert_eq!(fs::read_to_string(to.join("f")).unwrap(), "2");
+    }
+
+    #[test]
+    fn what_came_meanwhile_stays_also_without_the_right_rename() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("x");
+        let new = partial(&to);
+        for folder in [false, true] {
+            let make = |at: &Path| {
+                if folder {
+                    fs::create_dir(at).unwrap();
+                } else {
+                    fs::write(at, "new").unwrap();
+                }
+            };
+            make(&new);
+            fs::write(&to, "theirs").unwrap();
+            let error = beside_none(&new, &to).unwrap_err();
+            assert!(error.message.contains("made meanwhile"), "{error}");
+            assert_eq!(fs::read_to_string(&to).unwrap(), "theirs");
+            fs::remove_file(&to).unwrap();
+            beside_none(&new, &to).unwrap();
+            assert!(!new.exists() && to.is_dir() == folder);
+            remove(&to).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_place_is_given_to_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = partial(&dir.path().join("x.raw.gz"));
+        claim(&new).unwrap();
+        assert_eq!(
+            claim(&new).unwrap_err().kind,
+            crate::model::ErrorKind::Conflict
+        );
+        fs::rename(&new, part(&new, "raw")).unwrap();
+        assert!(claim(&new).is_err(), "what is packed is in its place");
     }
 }
