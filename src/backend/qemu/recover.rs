@@ -277,7 +277,6 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
             let ram = ram.values().flatten();
             let ram = ram.filter(|i| i.tag == *tag).any(|i| i.vm_state > 0);
             let at = shown(tag);
-            drop(reach);
             let mut halted = monitor.take().filter(|_| ram);
             if let Some(qmp) = &mut halted
                 && inside::goes(qmp).await?

@@ -71,9 +71,11 @@ fn folders(ctx: &Ctx, users: &Users) -> Vec<Folder> {
     all
 }
 
-async fn read_users(ctx: &Arc<Ctx>) -> Result<Arc<Users>> {
+/// A chain may lead onto a file system that does not answer.
+async fn read_users(ctx: &Arc<Ctx>, cx: &ReadCx) -> Result<Arc<Users>> {
     let ctx = Arc::clone(ctx);
-    apart(move || Users::read(&ctx).map(Arc::new)).await?
+    let reading = apart(move || Users::read(&ctx).map(Arc::new));
+    cx.within("what the disks stand on", reading).await?
 }
 
 /// Work on files, beside the others.
@@ -87,9 +89,9 @@ pub(super) async fn apart<T: Send + 'static>(
 
 #[async_trait]
 impl Storage for Folders {
-    async fn pools(&self, _: &ReadCx) -> Result<Vec<StoragePool>> {
+    async fn pools(&self, cx: &ReadCx) -> Result<Vec<StoragePool>> {
         let ctx = &self.0;
-        let users = read_users(ctx).await?;
+        let users = read_users(ctx, cx).await?;
         let looked = folders(ctx, &users).into_iter().map(|folder| async move {
             let place = folder.place.clone();
             let look = tokio::task::spawn_blocking(move || space(&place));
@@ -105,7 +107,7 @@ impl Storage for Folders {
 
     async fn volumes(&self, cx: &ReadCx, pool: &str) -> Result<Vec<Volume>> {
         let ctx = &self.0;
-        let users = read_users(ctx).await?;
+        let users = read_users(ctx, cx).await?;
         let folder = folders(ctx, &users)
             .into_iter()
             .find(|folder| folder.name == pool)

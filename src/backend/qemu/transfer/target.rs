@@ -224,9 +224,10 @@ fn beside_none(partial: &Path, to: &Path) -> Result<()> {
     }
     fs::rename(partial, to).map_err(|e| {
         // Only what is still empty.
-        let _ = match folder {
-            true => fs::remove_dir(to),
-            false => fs::remove_file(to),
+        let _ = if folder {
+            fs::remove_dir(to)
+        } else {
+            fs::remove_file(to)
         };
         fault("make", to, e)
     })
