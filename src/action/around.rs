@@ -8,6 +8,7 @@ use futures::future::{BoxFuture, join_all};
 use super::engine::Engine;
 use crate::backend::contract::{Backend, ReadCx};
 use crate::fleet::Member;
+use crate::fleet::selector::check_scope;
 use crate::model::{
     Action, Body, Data, Error, ErrorKind, InstanceId, Operation, Result, Scope, Selector, nearest,
     shown,
@@ -81,18 +82,9 @@ pub(super) type Question<'q, T> = dyn for<'a> Fn(&'a dyn Backend, &'a ReadCx) ->
 
 /// The contexts that an action speaks of: those of its scope, and of what it names in full.
 fn members(engine: &Engine, scope: &Scope, targets: &[Selector]) -> Result<Vec<Arc<Member>>> {
+    check_scope(&engine.fleet().view(), scope)?;
     let all = engine.fleet().members();
     let names = || all.iter().map(|m| m.spec.name.as_str());
-    for wanted in &scope.contexts {
-        if !names().any(|name| name == wanted) {
-            let remedy = nearest(wanted, names()).map_or_else(
-                || "See corral context list".to_owned(),
-                |near| format!("Did you mean {near}?"),
-            );
-            let why = format!("there is no context {:?}", shown(wanted));
-            return Err(Error::not_found(why).remedy(remedy));
-        }
-    }
     let named: Vec<Option<&str>> = targets
         .iter()
         .map(|target| {
@@ -108,11 +100,7 @@ fn members(engine: &Engine, scope: &Scope, targets: &[Selector]) -> Result<Vec<A
     };
     Ok(all
         .iter()
-        .filter(|m| scope.contexts.is_empty() || scope.contexts.contains(&m.spec.name))
-        .filter(|m| {
-            let kind = m.spec.kind.as_str();
-            scope.backends.is_empty() || scope.backends.iter().any(|b| b == kind)
-        })
+        .filter(|m| scope.covers(&m.spec.name, m.spec.kind.as_str()))
         .filter(|m| of_targets(&m.spec.name))
         .cloned()
         .collect())

@@ -2,18 +2,12 @@
 
 use jiff::Timestamp;
 
-use crate::model::{Body, ContextView, Data, Error, FleetView, Health, Scope};
-
-/// Whether a context is in scope.
-pub fn in_scope(context: &ContextView, scope: &Scope) -> bool {
-    (scope.contexts.is_empty() || scope.contexts.contains(&context.name))
-        && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == context.kind.as_str()))
-}
+use crate::model::{Body, Data, Error, FleetView, Health, Scope};
 
 /// Wraps rows of a fleet: complete only if every context in scope gave a complete, fresh answer.
 pub fn of_fleet(view: &FleetView, scope: &Scope, body: Body) -> Data {
     let mut data = Data::new(body);
-    for context in view.contexts.iter().filter(|c| in_scope(c, scope)) {
+    for context in view.contexts.iter().filter(|c| scope.covers(&c.name, c.kind.as_str())) {
         let error = match &context.health {
             Health::Ok => None,
             Health::Connecting => Some(

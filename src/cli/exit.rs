@@ -31,6 +31,7 @@ pub fn of_data(data: &Data, answered: bool) -> u8 {
         Body::Waits(waits) if !waits.is_empty() && waits.iter().all(|w| !w.reached) => TIMED_OUT,
         Body::Waits(waits) if waits.iter().any(|w| !w.reached) => PARTIAL,
         Body::Plan(plan) => of_plan(plan),
+        _ if data.faulty => FAILED,
         // Everybody was asked, and it is not there.
         _ if data.complete && !data.errors.is_empty() && data.errors.iter().all(is_missing) => {
             data.errors.first().map_or(OK, Error::exit_code)

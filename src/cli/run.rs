@@ -101,10 +101,7 @@ fn print(engine: &Arc<Engine>, mut data: Data, scope: &Scope, view: &View) -> Re
     }
     remember(engine, &data);
     let answered = fleet.contexts.iter().any(|context| {
-        let named = scope.contexts.is_empty() || scope.contexts.contains(&context.name);
-        let kind = context.kind.as_str();
-        let of_kind = scope.backends.is_empty() || scope.backends.iter().any(|b| b == kind);
-        named && of_kind && context.health.is_ok()
+        scope.covers(&context.name, context.kind.as_str()) && context.health.is_ok()
     });
     Ok(exit::of_data(&data, answered))
 }

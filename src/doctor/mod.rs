@@ -26,10 +26,8 @@ pub struct Report {
 /// Checks every context in scope at the same time, each within its own deadline.
 pub async fn run(fleet: &Arc<Fleet>, scope: &Scope) -> Vec<Report> {
     let view = fleet.settle(scope).await;
-    let in_scope = view.contexts.iter().filter(|c| {
-        (scope.contexts.is_empty() || scope.contexts.contains(&c.name))
-            && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == c.kind.as_str()))
-    });
+    let in_scope = view.contexts.iter();
+    let in_scope = in_scope.filter(|c| scope.covers(&c.name, c.kind.as_str()));
     join_all(in_scope.map(|context| one(fleet, context.clone(), &view.contexts))).await
 }
 

@@ -189,7 +189,10 @@ impl Fleet {
         let workers = self.workers.load();
         workers
             .iter()
-            .filter(|worker| in_scope(&worker.member.spec, scope))
+            .filter(|worker| {
+                let spec = &worker.member.spec;
+                scope.covers(&spec.name, spec.kind.as_str())
+            })
             .cloned()
             .collect()
     }
@@ -320,7 +323,7 @@ impl Fleet {
     }
 
     fn with_named(&self, context: &str, change: impl FnOnce(&mut Slot, &HashSet<String>) -> bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         let changed = state
             .named(context)
             .is_some_and(|(slot, protected)| change(slot, protected));
@@ -365,12 +368,6 @@ impl Drop for Fleet {
 /// A fault elsewhere while a lock was held is no reason to stop.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a context is in scope.
-fn in_scope(spec: &ContextSpec, scope: &Scope) -> bool {
-    (scope.contexts.is_empty() || scope.contexts.contains(&spec.name))
-        && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == spec.kind.as_str()))
 }
 
 /// Publishes at once, then rests for a frame: a thousand changes in that time are one view.

@@ -27,6 +27,14 @@ pub struct Scope {
     pub allow_partial: bool,
 }
 
+impl Scope {
+    /// Whether a context of this name and kind is in it.
+    pub fn covers(&self, context: &str, kind: &str) -> bool {
+        (self.contexts.is_empty() || self.contexts.iter().any(|name| name == context))
+            && (self.backends.is_empty() || self.backends.iter().any(|name| name == kind))
+    }
+}
+
 /// Arguments by field name. Values are canonical: bytes, counts and seconds as numbers,
 /// flags as booleans, everything else as strings; `many` fields as arrays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

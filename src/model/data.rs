@@ -35,6 +35,12 @@ pub struct Data {
     /// Seconds old, for the rows of contexts in `errors`: context and age.
     #[serde(skip)]
     pub ages: Vec<(String, u64)>,
+    /// What was to be checked is not good: the exit code says so.
+    #[serde(skip)]
+    pub faulty: bool,
+    /// What people are told when there are no items, where the usual words would be untrue.
+    #[serde(skip)]
+    pub nothing: Option<&'static str>,
     /// The items.
     #[serde(flatten)]
     pub body: Body,
@@ -49,6 +55,8 @@ impl Data {
             errors: Vec::new(),
             warnings: Vec::new(),
             ages: Vec::new(),
+            faulty: false,
+            nothing: None,
             body,
         }
     }

@@ -332,6 +332,8 @@ fn sort(body: &mut Body, by: &str, now: Timestamp) -> Result<()> {
         Body::Problems(rows) => reorder(rows, &order),
         Body::Paths(rows) => reorder(rows, &order),
         Body::Pins(rows) => reorder(rows, &order),
+        Body::LogSources(rows) => reorder(rows, &order),
+        Body::Screenshots(rows) => reorder(rows, &order),
         _ => {}
     }
     Ok(())

@@ -12,8 +12,12 @@ pub(crate) fn notes(data: &Data, view: &View) -> Vec<String> {
             lines.push(line);
         }
         lines.extend(reasons(rows));
-    } else if people && let Some(line) = nothing(&data.body) {
-        lines.push(line);
+    } else if people
+        && data.complete
+        && let Some(line) = nothing(&data.body)
+    {
+        // Of what there is not is only spoken when everybody answered.
+        lines.push(data.nothing.unwrap_or(line).to_owned());
     }
     for warning in &data.warnings {
         lines.push(format!("warning: {}", shown(warning)));
@@ -51,7 +55,7 @@ fn reasons(rows: &[Instance]) -> impl Iterator<Item = String> {
     })
 }
 
-fn nothing(body: &Body) -> Option<String> {
+fn nothing(body: &Body) -> Option<&'static str> {
     let (empty, what) = match body {
         Body::Snapshots(all) => (all.is_empty(), "no snapshots"),
         Body::Nics(all) => (all.is_empty(), "no network interfaces"),
@@ -65,6 +69,8 @@ fn nothing(body: &Body) -> Option<String> {
             all.is_empty(),
             "no images: corral image search, then corral image pull NAME",
         ),
+        Body::Backups(all) => (all.is_empty(), "no backups"),
+        Body::LogSources(all) => (all.is_empty(), "no logs"),
         Body::Contexts(all) => (all.is_empty(), "no contexts: corral context add"),
         Body::History(all) => (all.is_empty(), "nothing was changed yet"),
         Body::Tasks(all) => (all.is_empty(), "no tasks"),
@@ -74,7 +80,7 @@ fn nothing(body: &Body) -> Option<String> {
         Body::Pins(all) => (all.is_empty(), "no certificates are pinned"),
         _ => return None,
     };
-    empty.then(|| what.to_owned())
+    empty.then_some(what)
 }
 
 fn silent(error: &Error, data: &Data) -> String {

@@ -1,10 +1,12 @@
 //! `backup create|list|restore|delete`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use super::super::around::gather;
 use super::super::engine::Engine;
 use super::super::planner::{Planned, Shape, finish, plan_instances, prepare_all, resolve};
 use super::super::row::{Group, Risk, Row, Run, Targets};
@@ -59,7 +61,8 @@ several at once need -y, and more than 10 need --confirm with their number.",
 const LIST: Row = Row {
     aliases: &["backup ls"],
     examples: &["backup list", "backup list local/web --verify -o json"],
-    details: "Those of instances that are gone too. A damaged one is shown as broken; --verify computes every checksum.",
+    details: "Those of instances that are gone too. A damaged one is shown as broken; --verify computes every checksum, and its \
+exit code is 1 where one is broken.",
     noun: GroupNoun::Instances,
     targets: Targets::Any,
     fields: &[FROM, Field::flag("verify", "Computes every checksum anew")],
@@ -260,27 +263,33 @@ fn gone(engine: &Engine, id: &InstanceId) -> Result<Arc<Instance>> {
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let from = folder(&engine, &action, "from");
-    let verify = action.args.flag("verify");
-    let view = engine.fleet().view();
-    let mut all: Vec<Backup> = Vec::new();
-    let mut errors = Vec::new();
-    for context in &view.contexts {
-        let scope = &action.scope.contexts;
-        if !scope.is_empty() && !scope.contains(&context.name) {
-            continue;
-        }
-        let Some(member) = engine.fleet().member(&context.name) else {
-            continue;
-        };
-        let Some(family) = member.backend.families().backups() else {
-            continue;
-        };
-        let cx = engine.fleet().read_cx(&context.name);
-        match family.backups(&cx, None, from.as_deref(), false).await {
-            Ok(found) => all.extend(found),
-            Err(error) => errors.push(error.in_context(&context.name)),
+    let mut found = gather(&engine, &action, Operation::Backup, &|backend, cx| {
+        let family = backend.families().backups()?;
+        Some(family.backups(cx, None, from.as_deref(), false))
+    })
+    .await?;
+    retain_wanted(&engine, &action, &mut found.found).await?;
+    if !action.args.flag("verify") {
+        return Ok(found.data(Body::Backups));
+    }
+    let mut all = Vec::new();
+    let of: BTreeSet<InstanceId> = found.found.iter().map(|row| row.instance.clone()).collect();
+    for id in of {
+        match verified(&engine, &id, from.as_deref()).await {
+            Ok(rows) => all.extend(rows),
+            Err(error) => found.errors.push(error.in_context(id.context())),
         }
     }
+    found.found = all;
+    let mut data = found.data(Body::Backups);
+    if let Body::Backups(rows) = &data.body {
+        data.faulty = rows.iter().any(|row| row.broken.is_some());
+    }
+    Ok(data)
+}
+
+/// Leaves those of the instances that are named and that match.
+async fn retain_wanted(engine: &Engine, action: &Action, all: &mut Vec<Backup>) -> Result<()> {
     let mut kept = vec![action.targets.is_empty(); all.len()];
     for target in &action.targets {
         let mut any = false;
@@ -290,43 +299,37 @@ async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
             any |= is_it;
         }
         if !any {
-            // Says whether there is such an instance at all.
+            // Named in another way, or it has none; or there is no such instance at all.
             let mut plain = action.clone();
             plain.targets = vec![target.clone()];
-            resolve(&engine, &plain, Purpose::Read).await?;
+            let meant = resolve(engine, &plain, Purpose::Read).await?.targets;
+            for (row, kept) in all.iter().zip(&mut kept) {
+                *kept |= meant.iter().any(|instance| instance.id == row.instance);
+            }
         }
     }
     let mut keep = kept.into_iter();
     all.retain(|_| keep.next().unwrap_or(false));
-    if verify {
-        all = verified(&engine, &all, from.as_deref()).await?;
+    if action.scope.filter.is_some() {
+        let mut plain = action.clone();
+        plain.targets = Vec::new();
+        let matching = resolve(engine, &plain, Purpose::Read).await?.targets;
+        all.retain(|row| matching.iter().any(|instance| instance.id == row.instance));
     }
-    if all.is_empty() && !errors.is_empty() {
-        return Err(errors.swap_remove(0));
-    }
-    let mut data = Data::new(Body::Backups(all));
-    data.complete = errors.is_empty();
-    data.errors = errors;
-    Ok(data)
+    Ok(())
 }
 
-/// The same backups, every checksum computed.
-async fn verified(engine: &Engine, all: &[Backup], from: Option<&str>) -> Result<Vec<Backup>> {
-    let mut found = Vec::new();
-    let mut ids: Vec<&InstanceId> = all.iter().map(|row| &row.instance).collect();
-    ids.dedup();
-    for id in ids {
-        let on = gone(engine, id)?;
-        let member = engine.fleet().member(id.context());
-        let Some(family) = member.as_ref().and_then(|m| m.backend.families().backups()) else {
-            continue;
-        };
-        let mut cx = engine.fleet().read_cx(id.context());
-        // All of them are read; whoever asked can wait, or stop it.
-        cx.deadline = Instant::now() + LONG;
-        found.extend(family.backups(&cx, Some(&on), from, true).await?);
-    }
-    Ok(found)
+/// The backups of one instance, every checksum computed.
+async fn verified(engine: &Engine, id: &InstanceId, from: Option<&str>) -> Result<Vec<Backup>> {
+    let on = gone(engine, id)?;
+    let member = engine.fleet().member(id.context());
+    let Some(family) = member.as_ref().and_then(|m| m.backend.families().backups()) else {
+        return Ok(Vec::new());
+    };
+    let mut cx = engine.asking(engine.fleet().read_cx(id.context()));
+    // All of them are read; whoever asked can wait, or stop it.
+    cx.deadline = Instant::now() + LONG;
+    family.backups(&cx, Some(&on), from, true).await
 }
 
 fn is_named(target: &Selector, id: &InstanceId) -> bool {

@@ -50,7 +50,7 @@ async fn events(engine: Arc<Engine>, action: Action) -> Result<Data> {
     for context in view
         .contexts
         .iter()
-        .filter(|c| envelope::in_scope(c, &scope))
+        .filter(|c| scope.covers(&c.name, c.kind.as_str()))
     {
         let wanted: Vec<Option<&InstanceId>> = match &ids {
             None => vec![None],

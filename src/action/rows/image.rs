@@ -102,12 +102,15 @@ async fn images(engine: &Arc<Engine>, action: &Action) -> Result<Gathered<Image>
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let mut found = images(&engine, &action).await?;
+    let any = !found.found.is_empty();
     if action.args.flag("unused") {
         // Where nobody could tell, it may be needed.
         let unused = |image: &Image| image.used_by.as_ref().is_some_and(Vec::is_empty);
         found.found.retain(unused);
     }
-    Ok(found.data(Body::Images))
+    let mut data = found.data(Body::Images);
+    data.nothing = any.then_some("no unused images");
+    Ok(data)
 }
 
 async fn search(engine: Arc<Engine>, mut action: Action) -> Result<Data> {

@@ -150,8 +150,7 @@ struct Search<'a> {
 }
 
 fn in_scope(context: &ContextView, scope: &Scope) -> bool {
-    (scope.contexts.is_empty() || scope.contexts.contains(&context.name))
-        && (scope.backends.is_empty() || scope.backends.iter().any(|b| b == context.kind.as_str()))
+    scope.covers(&context.name, context.kind.as_str())
 }
 
 /// It may hold instances that nobody sees now. What was only found on this machine and never
