@@ -3,7 +3,6 @@
 //! The file stays until the change is made, so that nothing that was typed is lost.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use jiff::Timestamp;
 
 use super::engine::Engine;
 use super::grammar::tokenize;
+use super::paths::read_text;
 use super::planner::resolve;
 use crate::fleet::selector::Purpose;
 use crate::link::child::Cmd;
@@ -20,9 +20,6 @@ pub use crate::link::foreground::run;
 use crate::model::{
     Action, Error, Instance, NativeFormat, NativeText, Operation, Result, encode_segment, shown,
 };
-
-/// Longest text that is taken back; a device that never ends is none.
-const LONGEST: u64 = 1 << 20;
 
 /// Nobody goes on with a text after this long.
 const OLD: Duration = Duration::from_secs(30 * 86400);
@@ -37,15 +34,21 @@ pub struct Opened {
     before: String,
 }
 
-/// The instance that an action names, and its definition.
-pub(super) async fn native(
-    engine: &Arc<Engine>,
-    action: &Action,
-) -> Result<(Arc<Instance>, NativeText)> {
+/// The instance that an action names.
+async fn one(engine: &Arc<Engine>, action: &Action) -> Result<Arc<Instance>> {
     let resolved = resolve(engine, action, Purpose::Change).await?;
-    let [instance] = resolved.targets.as_slice() else {
-        return Err(Error::invalid("edit takes exactly one instance"));
-    };
+    match resolved.targets.as_slice() {
+        [instance] => Ok(Arc::clone(instance)),
+        _ => Err(Error::invalid("edit takes exactly one instance")),
+    }
+}
+
+/// The definition of the instance that an action names.
+pub(super) async fn native(engine: &Arc<Engine>, action: &Action) -> Result<NativeText> {
+    definition(engine, &*one(engine, action).await?).await
+}
+
+async fn definition(engine: &Arc<Engine>, instance: &Instance) -> Result<NativeText> {
     let context = &instance.context;
     let member = engine
         .fleet()
@@ -57,17 +60,7 @@ pub(super) async fn native(
         return Err(Error::unsupported(format!("{}: {why}", instance.id)));
     };
     let cx = engine.asking(engine.fleet().read_cx(context));
-    let text = cx.within(context, family.native(&cx, instance)).await?;
-    Ok((Arc::clone(instance), text))
-}
-
-/// An action's file as a path.
-pub(super) fn path(engine: &Engine, file: &str) -> PathBuf {
-    let path = match file.strip_prefix("~/") {
-        Some(rest) => engine.env().home.join(rest),
-        None => PathBuf::from(file),
-    };
-    std::path::absolute(&path).unwrap_or(path)
+    cx.within(context, family.native(&cx, instance)).await
 }
 
 /// The text in a file.
@@ -75,23 +68,15 @@ pub(super) fn path(engine: &Engine, file: &str) -> PathBuf {
 /// # Errors
 /// `Invalid` for what cannot be read, is too long or no text.
 pub(super) fn read(file: &Path) -> Result<String> {
-    let name = shown(&file.to_string_lossy()).into_owned();
-    let mut text = String::new();
     // A plan is made twice, and a pipe can be read once.
     if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        let name = file.to_string_lossy();
         return Err(
-            Error::invalid(format!("{name} is not a plain file")).remedy("From a pipe: --file -")
+            Error::invalid(format!("{} is not a plain file", shown(&name)))
+                .remedy("From a pipe: --file -"),
         );
     }
-    fs::File::open(file)
-        .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
-        .map_err(|error| {
-            Error::invalid(format!("{name} cannot be read: {error}")).because(error)
-        })?;
-    if text.len() as u64 > LONGEST {
-        return Err(Error::invalid(format!("{name} is longer than 1 MiB")));
-    }
-    Ok(text)
+    read_text(file)
 }
 
 /// Where an edited text is kept until it is taken.
@@ -106,11 +91,23 @@ fn keep(engine: &Engine, name: &str, format: NativeFormat, text: &str) -> Result
     let mut name = encode_segment(name);
     name.truncate(100);
     let stamp = Timestamp::now().as_millisecond();
-    let dir = engine.env().dirs.state.join("edits");
+    let dir = folder(engine);
     forget(&dir);
     let file = dir.join(format!("{name}-{stamp}.{extension}"));
     write_atomically(&file, text.as_bytes())?;
     Ok(file)
+}
+
+fn folder(engine: &Engine) -> PathBuf {
+    engine.env().dirs.state.join("edits")
+}
+
+/// A change was made: the text of it that was kept here is not needed any more.
+pub(super) fn taken(engine: &Engine, action: &Action) {
+    let kept = action.args.text("file").map(Path::new);
+    if let Some(file) = kept.filter(|file| file.parent() == Some(&folder(engine))) {
+        let _ = fs::remove_file(file);
+    }
 }
 
 /// Texts that nobody came back for.
@@ -126,14 +123,16 @@ fn forget(dir: &Path) {
 /// Writes an instance's definition into a file, to be edited.
 ///
 /// # Errors
-/// As the backend's, and where the file cannot be written.
+/// `Refused` where nothing may be changed: nobody should type in vain. As the backend's, and where the file cannot be
+/// written.
 pub async fn open(engine: &Arc<Engine>, action: &Action) -> Result<Opened> {
-    if let Some(why) = engine.readonly() {
+    let instance = one(engine, action).await?;
+    if let Some(why) = engine.readonly_reason(&instance.context) {
         let mut error = Error::refused(why.message);
         error.remedy = why.remedy;
         return Err(error);
     }
-    let (instance, text) = native(engine, action).await?;
+    let text = definition(engine, &instance).await?;
     let file = keep(engine, &instance.name, text.format, &text.text)?;
     let mut action = action.clone();
     action.args.set("file", file.to_string_lossy().into_owned());

@@ -7,7 +7,11 @@ use crate::model::{Body, Data, Error, FleetView, Health, Scope};
 /// Wraps rows of a fleet: complete only if every context in scope gave a complete, fresh answer.
 pub fn of_fleet(view: &FleetView, scope: &Scope, body: Body) -> Data {
     let mut data = Data::new(body);
-    for context in view.contexts.iter().filter(|c| scope.covers(&c.name, c.kind.as_str())) {
+    for context in view
+        .contexts
+        .iter()
+        .filter(|c| scope.covers(&c.name, c.kind.as_str()))
+    {
         let error = match &context.health {
             Health::Ok => None,
             Health::Connecting => Some(

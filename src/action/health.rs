@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::contexts;
 use super::engine::Engine;
-use super::secrets::at_home;
+use super::paths::at_home;
 use crate::config::Loaded;
 use crate::doctor::{clock, home};
 use crate::model::{Action, Check, Error, Result, Secret, Step, counted, shown};

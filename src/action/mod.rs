@@ -12,6 +12,7 @@ pub mod journal;
 mod keyboard;
 mod late;
 mod leftovers;
+pub mod paths;
 pub mod planner;
 pub mod protect;
 pub mod questions;

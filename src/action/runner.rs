@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::by_hand;
 use super::engine::Engine;
 use super::grammar::RunOptions;
 use super::journal::without_secrets;
@@ -261,6 +262,9 @@ fn finish(engine: &Engine, id: &str, running: &Running) {
         task.state = overall(task, running.cancel.is_cancelled());
         task.ended_at = Some(Timestamp::now());
         engine.journal().end(task);
+        if task.state == TaskState::Done {
+            by_hand::taken(engine, &task.action);
+        }
     });
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 
+use super::paths::at_home;
 use crate::backend::contract::Env;
 use crate::link::child::{self, Cmd};
 use crate::model::{Error, ErrorKind, Result, Secret, SecretText, shown};
@@ -150,12 +151,6 @@ impl Secrets {
         ))
         .remedy("It may wait for a passphrase: unlock it first, then try again.")
     }
-}
-
-/// `~/…` below the user's home.
-pub(super) fn at_home(home: &Path, path: &Path) -> PathBuf {
-    path.strip_prefix("~")
-        .map_or_else(|_| path.to_owned(), |rest| home.join(rest))
 }
 
 fn unknown(why: String) -> Error {

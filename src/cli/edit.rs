@@ -1,6 +1,5 @@
 //! `edit`: the editor between the command and its plan, and a text that nobody loses.
 
-use std::io::Read as _;
 use std::sync::Arc;
 
 use super::change::planned;
@@ -8,11 +7,9 @@ use super::{Terminal, exit, note};
 use crate::action::Engine;
 use crate::action::by_hand::{self, Opened};
 use crate::action::grammar::Invocation;
+use crate::action::paths::text_of;
 use crate::action::render::View;
 use crate::model::{Error, Result};
-
-/// Longest definition that is read from standard input.
-const LONGEST: u64 = 1 << 20;
 
 pub(super) async fn edit(
     engine: &Arc<Engine>,
@@ -57,12 +54,6 @@ async fn by_editor(engine: &Arc<Engine>, opened: &Opened) -> Result<()> {
 }
 
 fn from_stdin(engine: &Arc<Engine>, invocation: &Invocation) -> Result<Opened> {
-    let mut text = String::new();
-    std::io::stdin()
-        .take(LONGEST + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| {
-            Error::invalid(format!("standard input cannot be read: {error}")).because(error)
-        })?;
+    let text = text_of(std::io::stdin(), "standard input")?;
     by_hand::given(engine, &invocation.action, &text)
 }

@@ -194,6 +194,14 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_damaged_is_no_success() {
+        let mut data = Data::new(Body::Backups(Vec::new()));
+        assert_eq!(of_data(&data, true), OK);
+        data.faulty = true;
+        assert_eq!(of_data(&data, true), FAILED);
+    }
+
+    #[test]
     fn a_wait_in_vain_is_a_timeout() {
         let row = |reached| WaitRow {
             id: crate::model::InstanceId::new("a", None, "b"),

@@ -4,7 +4,7 @@ use toml_edit::{Item, TableLike};
 
 use super::check::{Checker, cut, key_span, value};
 use super::schema::value_of;
-use crate::model::{Field, FieldKind};
+use crate::model::{Field, FieldKind, Sum, is_image_name};
 
 /// One `[[image]]`, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,12 +113,8 @@ fn entry(
 
 /// What can be known to be wrong without asking anybody.
 fn checked(key: &str, text: &str) -> Result<String, String> {
-    let sum = |text: &str| {
-        let hex = text.rsplit_once(':').map_or(text, |(_, hex)| hex);
-        matches!(hex.len(), 64 | 128) && hex.bytes().all(|b| b.is_ascii_hexdigit())
-    };
     match key {
-        "name" if !is_name(text) => Err(format!(
+        "name" if !is_image_name(text) => Err(format!(
             "{:?} is no name: letters, digits and . _ + -, at most 100, the first a letter or a digit",
             cut(text)
         )),
@@ -129,21 +125,10 @@ fn checked(key: &str, text: &str) -> Result<String, String> {
         {
             Err("must be a URL with https, http or file".to_owned())
         }
-        "checksum" if !sum(text) && !text.starts_with("https://") => Err(
+        "checksum" if Sum::read(text).is_err() && !text.starts_with("https://") => Err(
             "must be sha256:… with 64 digits, sha512:… with 128, or the https URL of a list"
                 .to_owned(),
         ),
         _ => Ok(text.to_owned()),
     }
-}
-
-fn is_name(name: &str) -> bool {
-    name.len() <= 100
-        && name
-            .bytes()
-            .next()
-            .is_some_and(|b| b.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b))
 }

@@ -147,7 +147,6 @@ impl Operation {
                 | Family::Events
                 | Family::Logs
                 | Family::Screenshot
-                | Family::Export
                 | Family::Hosts
                 | Family::Storage
                 | Family::Networks

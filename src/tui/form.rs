@@ -2,8 +2,8 @@
 //! same grammar as argv.
 
 use super::edit::Line;
-use crate::action::Row;
-use crate::model::{Field, FieldKind, GroupNoun};
+use crate::action::{Group, Row};
+use crate::model::{Field, FieldKind, GroupNoun, Instance, Operation};
 
 /// One field of a form.
 #[derive(Clone, Debug)]
@@ -20,8 +20,8 @@ pub struct Entry {
     pub on: bool,
     /// It is the positional.
     pub positional: bool,
-    /// What is used when it stays empty.
-    pub default: Option<&'static str>,
+    /// What holds when it stays empty.
+    pub default: Option<String>,
 }
 
 /// A form.
@@ -88,8 +88,12 @@ impl Form {
             fields.sort_by_key(|f| rank(f).unwrap_or(FIRST.len()));
         }
         for field in fields {
-            // A snapshot named with its instance is not asked for again.
-            if field.name == "name" && targets.iter().any(|t| t.contains('@')) {
+            // A snapshot or backup named with its instance is not asked for again.
+            let which = match row.group {
+                Group::Snapshots => "name",
+                _ => "backup",
+            };
+            if field.name == which && targets.iter().any(|t| t.contains('@')) {
                 continue;
             }
             entries.push(Entry {
@@ -99,7 +103,7 @@ impl Form {
                 line: Line::default(),
                 on: false,
                 positional: false,
-                default: field.default,
+                default: field.default.map(str::to_owned),
             });
         }
         Self {
@@ -111,6 +115,21 @@ impl Form {
             focus: 0,
             error: None,
             hidden: Vec::new(),
+        }
+    }
+
+    /// Fields that stay empty leave what the instance has: that is shown in them.
+    pub fn of(&mut self, on: &Instance) {
+        if self.row.operations != [Operation::Resize] {
+            return;
+        }
+        for entry in &mut self.entries {
+            let now = match entry.name {
+                "cpus" => on.cpus.map(|n| n.to_string()),
+                "memory" => on.memory_bytes.map(|n| n.to_string()),
+                _ => None,
+            };
+            entry.default = now.map(|now| format!("now {now}"));
         }
     }
 

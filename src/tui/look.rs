@@ -6,6 +6,7 @@ use super::columns::{self, Column};
 use super::glyphs::Glyphs;
 use super::keymap::{self, Keymap};
 use super::msg::Msg;
+use super::presence::Manners;
 use super::theme::{Depth, Theme};
 use super::{Setup, TuiOptions};
 use crate::action::Engine;
@@ -23,6 +24,8 @@ pub struct Look {
     pub keymap: Keymap,
     /// Columns by smallest width, where the user chose any.
     pub columns: BTreeMap<u16, Vec<Column>>,
+    /// What the terminal around the view is told.
+    pub manners: Manners,
 }
 
 impl Look {
@@ -52,6 +55,7 @@ impl Look {
             glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
             keymap: keymap(engine, ui.keymap.as_deref(), told),
             columns: columns::chosen(&ui.columns),
+            manners: Manners::choose(ui.title, ui.progress, ui.notify.as_deref(), &options.vars),
         }
     }
 
@@ -62,6 +66,7 @@ impl Look {
         setup.glyphs = self.glyphs;
         setup.keymap = self.keymap;
         setup.columns = self.columns;
+        setup.manners = self.manners;
     }
 }
 

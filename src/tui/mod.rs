@@ -42,7 +42,6 @@ use app::{App, Setup};
 use input::{Input, Key};
 use look::Look;
 use msg::{At, Msg};
-use presence::Manners;
 use theme::Depth;
 
 pub use run::Ended;
@@ -175,7 +174,7 @@ pub fn setup(
             .or(kept.sort.as_deref().filter(|sort| columns::sorts(sort)))
             .map(str::to_owned),
         mouse: ui.mouse.or(kept.mouse).unwrap_or(false),
-        manners: Manners::choose(ui.title, ui.progress, ui.notify.as_deref(), &options.vars),
+        manners: look.manners,
         kept,
         demo: options.demo,
     }

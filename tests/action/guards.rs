@@ -178,3 +178,14 @@ async fn what_a_backend_cannot_do_is_refused_with_its_reason() {
     let refused = error(bench.force(&format!("pause {}", row.id)).await);
     assert!(refused.message.contains("AHV has no pause"), "{refused}");
 }
+
+/// What a menu offers in a read-only context is what a plan there does not refuse.
+#[test]
+fn req_12_no_change_needs_an_operation_that_only_looks() {
+    for row in rows() {
+        if matches!(row.run, Run::Change(_)) {
+            let looks: Vec<_> = row.operations.iter().filter(|o| o.reads()).collect();
+            assert!(looks.is_empty(), "{}: {looks:?}", row.name);
+        }
+    }
+}

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use corral::backend::contract::{Backend, ReadCx};
+use corral::backend::demo::Knobs;
 use corral::fleet::{Fleet, FleetOptions, Member};
 use corral::model::{
-    Body, Check, ContextSpec, Detail, Dirs, Error, Facts, Instance, InstanceId, InstanceKind,
-    Inventory, Kind, Operation, Result, State, Support,
+    Body, Check, ContextSpec, Detail, Dirs, Error, ErrorKind, Facts, Instance, InstanceId,
+    InstanceKind, Inventory, Kind, Operation, Result, State, Support,
 };
 
 use crate::bench::{Bench, action, engine};
@@ -107,4 +108,60 @@ async fn req_05_an_item_that_cannot_be_read_hides_no_other() {
                 > 1
         );
     }
+}
+
+#[tokio::test]
+async fn backups_are_listed_like_everything_else() {
+    let bench = Bench::with(
+        Knobs {
+            refused: vec!["pve".to_owned()],
+            ..Knobs::instant()
+        },
+        None,
+        false,
+    );
+    for id in ["local/badboot", "local/win11"] {
+        bench.force(&format!("backup create {id}")).await.unwrap();
+    }
+    let listed = async |line: &str| {
+        let data = bench.read(line).await.unwrap();
+        let Body::Backups(rows) = data.body else {
+            panic!()
+        };
+        let mut ids: Vec<String> = rows.iter().map(|row| row.instance.to_string()).collect();
+        ids.sort();
+        (ids, data.complete)
+    };
+    let both = ["local/badboot", "local/win11"].map(str::to_owned).to_vec();
+    let one = vec!["local/badboot".to_owned()];
+    for (line, wanted) in [
+        ("backup list --context local", &both),
+        ("backup list --context local --verify", &both),
+        ("backup list local/badboot", &one),
+        ("backup list badboot --context local", &one),
+        ("backup list local/bad*", &one),
+        ("backup list --context local --filter name:badboot", &one),
+        ("backup list local/* --filter name:badboot --verify", &one),
+        ("backup list local/web", &Vec::new()),
+    ] {
+        assert_eq!(listed(line).await, (wanted.clone(), true), "{line}");
+    }
+    // One that does not answer could have more of them.
+    assert!(!listed("backup list").await.1);
+    for line in [
+        "backup list local/none",
+        "backup list --context local1",
+        "backup list --context local --filter name:other",
+    ] {
+        let error = bench.read(line).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound, "{line}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn images_that_are_all_in_use_are_not_called_none() {
+    let bench = Bench::new();
+    let unused = bench.read("image list --unused").await.unwrap();
+    assert_eq!(unused.nothing, Some("no unused images"));
+    assert_eq!(bench.read("image list").await.unwrap().nothing, None);
 }

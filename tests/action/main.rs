@@ -4,6 +4,7 @@
 
 mod bench;
 mod bulk;
+mod by_hand;
 mod guards;
 mod lists;
 mod live;

@@ -15,7 +15,9 @@ use corral::model::State;
 use held::Held;
 use lab::Lab;
 use lab::guest::{guest, has_qemu};
-use transfer::{backups, disk_image, fill, fine, is_filled, is_same, line, member, refused, tool};
+use transfer::{
+    backups, disk_image, fill, fine, is_filled, is_same, line, member, output, refused, said, tool,
+};
 
 #[test]
 fn every_form_holds_what_the_disks_hold() {
@@ -614,11 +616,13 @@ async fn imports_and_restores_that_were_killed_are_whole_or_gone() {
         .join(name.rsplit_once('@').unwrap().1);
     flip(&kept.join("disk0.qcow2"));
     fine(&lab, "backup create web");
-    let said = fine(&lab, "backup list --verify");
+    let checked = output(&lab, "backup list web --verify");
+    let text = said(&checked);
     assert!(
-        said.contains("broken: ") && said.contains("whole"),
-        "{said}"
+        text.contains("broken: ") && text.contains("whole"),
+        "{text}"
     );
+    assert_eq!(checked.status.code(), Some(1), "{text}");
     fill(&disk, 9);
     refused(&lab, &restore.join(" "), "the checksum is wrong");
     assert!(is_filled(&disk, 9));

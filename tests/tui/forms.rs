@@ -50,3 +50,38 @@ async fn what_is_typed_into_a_field_is_a_value_whatever_it_looks_like() {
     assert_eq!(asked.args.text("note"), Some("--force"));
     assert_eq!(asked.args.text("image"), Some("--force"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_resize_says_what_there_is_now() {
+    let mut bench = Bench::new().await;
+    bench.select("local/win11").await;
+    bench.press("e r").await;
+    let screen = bench.screen();
+    assert!(screen.contains("Virtual CPUs (now 4)"), "{screen}");
+    assert!(screen.contains("(now 8.0 GiB)"), "{screen}");
+    // Nothing of it is typed: a field that stays empty changes nothing.
+    assert!(screen.contains("= corral resize local/win11"), "{screen}");
+    assert!(!screen.contains("--cpus"), "{screen}");
+    assert!(!screen.contains("--memory"), "{screen}");
+    bench.type_text("2").await;
+    assert!(bench.screen().contains("--cpus=2"), "{}", bench.screen());
+    assert!(!bench.screen().contains("now 4"), "{}", bench.screen());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_asks_which_backup_unless_it_is_named() {
+    let mut bench = Bench::new().await;
+    bench.command("ui form backup delete local/win11").await;
+    assert!(bench.screen().contains("> backup"), "{}", bench.screen());
+    bench.type_text("b1").await;
+    let screen = bench.screen();
+    assert!(
+        screen.contains("= corral backup delete local/win11 --backup=b1"),
+        "{screen}"
+    );
+    bench.press("Esc").await;
+    bench.command("ui form backup restore local/win11@b1").await;
+    let screen = bench.screen();
+    assert!(!screen.contains("which one"), "{screen}");
+    assert!(screen.contains("> name"), "{screen}");
+}

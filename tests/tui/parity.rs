@@ -36,6 +36,8 @@ enum Ends {
     Refused,
     /// In a plan that has nothing to change.
     Nothing,
+    /// In the editor.
+    Opens,
     /// In an answer.
     Answer,
     /// In an answer that goes on.
@@ -180,6 +182,11 @@ const CASES: &[Case] = &[
     case("clone local/win11 --name extra", &[], Ends::Change),
     case("rename local/win11 --to extra", &[], Ends::Change),
     // Without a file the editor comes first.
+    case(
+        "edit local/win11",
+        &[On("local/win11"), Press("e e")],
+        Ends::Opens,
+    ),
     case("edit local/win11 --file none.toml", &[], Ends::Refused),
     case("unlock local/win11", &[], Ends::Nothing),
     case(
@@ -205,7 +212,16 @@ const CASES: &[Case] = &[
     ),
     case("nic remove local/win11 --nic net0", &[], Ends::Change),
     case("disk list local/win11", &[], Ends::Answer),
-    case("disk add local/win11 --size 1G", &[], Ends::Change),
+    case(
+        "disk add local/win11 --size 1G",
+        &[
+            On("local/win11"),
+            Press("e d"),
+            Type("1G"),
+            Press("Shift-Tab Enter"),
+        ],
+        Ends::Change,
+    ),
     case("disk remove local/win11 --disk disk0", &[], Ends::Change),
     case(
         "disk grow local/win11 --disk disk0 --by 1G",
@@ -241,6 +257,12 @@ const CASES: &[Case] = &[
     .after("backup create local/win11"),
     case(
         "backup delete local/win11@2026-11-30T06-00-00Z",
+        &[],
+        Ends::Change,
+    )
+    .after("backup create local/win11"),
+    case(
+        "backup delete local/win11 --backup 2026-11-30T06-00-00Z",
         &[],
         Ends::Change,
     )
@@ -624,6 +646,12 @@ async fn compare(case: &Case, by_keys: bool) {
                 |effect| matches!(effect, Effect::Follow(_, action) if *action == invocation.action),
             );
             assert!(follows, "{what}");
+        }
+        Ends::Opens => {
+            let opens = in_view.effects.iter().any(
+                |effect| matches!(effect, Effect::Open(_, action) if *action == invocation.action),
+            );
+            assert!(opens, "{what}");
         }
         Ends::Shows(pane) => assert_eq!(in_view.app.pane, *pane, "{what}"),
         Ends::Shell => {

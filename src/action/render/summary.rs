@@ -117,3 +117,52 @@ fn silent(error: &Error, data: &Data) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(data: &Data) -> Vec<String> {
+        let view = View {
+            format: Format::Table,
+            output: crate::action::Output::default(),
+            width: None,
+            colour: false,
+            stream: false,
+        };
+        notes(data, &view)
+    }
+
+    #[test]
+    fn req_04_of_what_there_is_not_is_only_spoken_when_everybody_answered() {
+        let bodies = [
+            Body::Instances(Vec::new()),
+            Body::Snapshots(Vec::new()),
+            Body::Nics(Vec::new()),
+            Body::Hosts(Vec::new()),
+            Body::Pools(Vec::new()),
+            Body::Networks(Vec::new()),
+            Body::Images(Vec::new()),
+            Body::Backups(Vec::new()),
+            Body::LogSources(Vec::new()),
+            Body::Events(Vec::new()),
+        ];
+        for body in bodies {
+            let mut data = Data::new(body);
+            assert_eq!(said(&data).len(), 1, "{:?}", data.body);
+            data.complete = false;
+            assert!(said(&data).is_empty(), "{:?}", said(&data));
+            data.errors
+                .push(Error::unreachable("no answer").in_context("pve"));
+            let lines = said(&data);
+            assert!(lines.len() == 1 && lines[0].contains("pve"), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_left_out_is_not_called_none() {
+        let mut data = Data::new(Body::Images(Vec::new()));
+        data.nothing = Some("no unused images");
+        assert_eq!(said(&data), ["no unused images"]);
+    }
+}

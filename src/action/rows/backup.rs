@@ -8,9 +8,10 @@ use jiff::Timestamp;
 
 use super::super::around::gather;
 use super::super::engine::Engine;
+use super::super::paths::absolute_text;
 use super::super::planner::{Planned, Shape, finish, plan_instances, prepare_all, resolve};
 use super::super::row::{Group, Risk, Row, Run, Targets};
-use super::create::{absolute, finish_new, home};
+use super::create::{finish_new, home};
 use super::naming::moment;
 use crate::backend::contract::{BackupRequest, Request};
 use crate::fleet::selector::Purpose;
@@ -23,6 +24,12 @@ const FROM: Field = Field::new(
     "from",
     FieldKind::Path,
     "Folder that backups are kept in [default: corral's own]",
+);
+
+const WHICH: Field = Field::new(
+    "backup",
+    FieldKind::Text,
+    "Which one, where it is not named with the instance",
 );
 
 const CREATE: Row = Row {
@@ -84,6 +91,7 @@ new instance of it. Checksums are checked first.",
     noun: GroupNoun::Instances,
     targets: Targets::One,
     fields: &[
+        WHICH,
         Field::new("name", FieldKind::Name, "As this new instance"),
         FROM,
         Field::flag("start", "Starts it afterwards"),
@@ -91,6 +99,7 @@ new instance of it. Checksums are checked first.",
     risk: Risk::TypeName,
     danger: true,
     heavy: true,
+    form: true,
     operations: &[Operation::Backup],
     leads_to: &["running", "address", "agent", "stopped"],
     ..Row::new(
@@ -106,9 +115,10 @@ const DELETE: Row = Row {
     examples: &["backup delete local/web@2026-11-30T02-00-00Z"],
     noun: GroupNoun::Instances,
     targets: Targets::One,
-    fields: &[FROM],
+    fields: &[WHICH, FROM],
     risk: Risk::Confirm,
     heavy: true,
+    form: true,
     operations: &[Operation::Backup],
     ..Row::new(
         "backup delete",
@@ -124,7 +134,8 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 pub(super) const ROWS: &[&Row] = &[&CREATE, &LIST, &RESTORE, &DELETE];
 
 fn folder(engine: &Engine, action: &Action, flag: &str) -> Option<String> {
-    action.args.text(flag).map(|path| absolute(engine, path))
+    let path = action.args.text(flag)?;
+    Some(absolute_text(&engine.env().home, path))
 }
 
 async fn create(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
@@ -149,14 +160,18 @@ async fn create(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
     .await
 }
 
-/// `INSTANCE@BACKUP`.
+/// `INSTANCE@BACKUP`, or an instance and `--backup`.
 fn split(action: &Action) -> Result<(Selector, String)> {
     let typed = action.targets.first();
     let (instance, backup) = match typed {
         Some(target) => target.split_snapshot()?,
         None => return Err(Error::invalid("which backup?")),
     };
-    let backup = backup.ok_or_else(|| {
+    let given = action.args.text("backup").map(str::to_owned);
+    if backup.is_some() && given.is_some() {
+        return Err(Error::invalid("two backups were given"));
+    }
+    let backup = backup.or(given).ok_or_else(|| {
         Error::invalid(format!("which backup of {}?", shown(instance.as_str()))).remedy(format!(
             "Write {}@BACKUP; corral backup list shows them",
             shown(instance.as_str())
@@ -265,7 +280,10 @@ async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let from = folder(&engine, &action, "from");
     let mut found = gather(&engine, &action, Operation::Backup, &|backend, cx| {
         let family = backend.families().backups()?;
-        Some(family.backups(cx, None, from.as_deref(), false))
+        let from = from.clone();
+        Some(Box::pin(async move {
+            family.backups(cx, None, from.as_deref(), false).await
+        }))
     })
     .await?;
     retain_wanted(&engine, &action, &mut found.found).await?;

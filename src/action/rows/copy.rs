@@ -1,9 +1,9 @@
 //! `cp`: files into a guest and out of it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::engine::Engine;
+use super::super::paths::at_home;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Risk, Row, Run, Targets, Words};
 use crate::backend::contract::{FilesRequest, Request};
@@ -49,11 +49,12 @@ async fn copy(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         text.ok_or_else(|| Error::invalid(format!("corral cp: --{name} is missing")))
     };
     let (from, to) = (end("from")?, end("to")?);
+    let home = &engine.env().home;
     let (request, risk, ask) = match (from.strip_prefix(":/"), to.strip_prefix(":/")) {
         (Some(path), None) => (
             FilesRequest::Pull {
                 from: format!("/{path}"),
-                to: PathBuf::from(to),
+                to: at_home(home, to),
                 overwrite,
             },
             Risk::Free,
@@ -61,7 +62,7 @@ async fn copy(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         ),
         (None, Some(path)) => (
             FilesRequest::Push {
-                from: PathBuf::from(from),
+                from: at_home(home, from),
                 to: format!("/{path}"),
                 overwrite,
             },

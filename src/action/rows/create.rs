@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::engine::Engine;
 use super::super::grammar::read_value;
+use super::super::paths::{absolute_text, at_home, read_text};
 use super::super::planner::{Planned, Shape, finish, prepare_all};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::ports;
@@ -342,7 +343,7 @@ pub(super) fn image_file(engine: &Engine, flag: &str, path: &str) -> Result<Stri
         }
         // A file of that name comes first; ./NAME is always one.
         _ if is_bare(path) && !std::path::Path::new(path).exists() => Ok(path.to_owned()),
-        _ => Ok(absolute(engine, path)),
+        _ => Ok(absolute_text(&engine.env().home, path)),
     }
 }
 
@@ -351,37 +352,11 @@ fn is_bare(path: &str) -> bool {
     !path.is_empty() && !path.contains('/') && !path.starts_with(['~', '.'])
 }
 
-/// A path as the backend must have it: absolute, `~` filled in.
-pub(super) fn absolute(engine: &Engine, path: &str) -> String {
-    let expanded = match path.strip_prefix("~/") {
-        Some(rest) => engine.env().home.join(rest),
-        None => std::path::PathBuf::from(path),
-    };
-    std::path::absolute(&expanded)
-        .unwrap_or(expanded)
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// Longest file that a first boot takes; a device that never ends is no such file.
-const LONGEST: u64 = 1 << 20;
-
 fn read_file(engine: &Engine, flag: &str, path: &str) -> Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    std::fs::File::open(absolute(engine, path))
-        .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text))
-        .map_err(|error| {
-            Error::invalid(format!("--{flag}: {} cannot be read: {error}", shown(path)))
-                .because(error)
-        })?;
-    if text.len() as u64 > LONGEST {
-        return Err(
-            Error::invalid(format!("--{flag}: {} is too long", shown(path)))
-                .remedy(format!("Name a text of at most {}", Bytes(LONGEST))),
-        );
-    }
-    Ok(text)
+    read_text(&at_home(&engine.env().home, path)).map_err(|mut error| {
+        error.message = format!("--{flag}: {}", error.message);
+        error
+    })
 }
 
 fn cloud_init(engine: &Engine, action: &Action) -> Result<Option<CloudInit>> {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::super::engine::Engine;
 use super::super::envelope;
+use super::super::paths::absolute_text;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Risk, Row, Run, Targets};
-use super::create::{absolute, image_file};
+use super::create::image_file;
 use super::info::details;
 use crate::backend::contract::{DiskMoveRequest, DiskRequest, Growth, Request};
 use crate::model::{
@@ -57,6 +58,7 @@ const ADD: Row = Row {
     ],
     risk: Risk::Confirm,
     heavy: true,
+    form: true,
     operations: &[Operation::DiskAdd],
     ..Row::new(
         "disk add",
@@ -159,7 +161,7 @@ fn needed(action: &Action, field: &str) -> Result<String> {
 fn storage(engine: &Engine, place: &str) -> String {
     let folder = place.contains('/') || matches!(place, "." | ".." | "~");
     if folder {
-        absolute(engine, if place == "~" { "~/" } else { place })
+        absolute_text(&engine.env().home, place)
     } else {
         place.to_owned()
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::by_hand;
 use super::super::engine::Engine;
+use super::super::paths::absolute;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{EditRequest, Request};
@@ -51,11 +52,11 @@ async fn edit(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         return Err(Error::invalid("standard input is for the command line")
             .remedy("Give a file: --file FILE"));
     }
-    let path = by_hand::path(&engine, &file);
+    let path = absolute(&engine.env().home, &file);
     let text = by_hand::read(&path)?;
     let base = match action.args.text("base") {
         Some(base) => base.to_owned(),
-        None => by_hand::native(&engine, &action).await?.1.token,
+        None => by_hand::native(&engine, &action).await?.token,
     };
     let label = path.to_string_lossy().into_owned();
     plan_instances(&engine, action, shape, |_| {

@@ -1,12 +1,11 @@
 //! `export`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::engine::Engine;
+use super::super::paths::absolute;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Row, Run, Targets};
-use super::create::absolute;
 use crate::backend::contract::{ExportRequest, Request};
 use crate::model::{Action, Field, FieldKind, GroupNoun, Operation, Result, shown};
 
@@ -50,7 +49,7 @@ pub(super) const ROWS: &[&Row] = &[&EXPORT];
 async fn export(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let args = &action.args;
     let request = ExportRequest {
-        to: PathBuf::from(absolute(&engine, args.text("to").unwrap_or_default())),
+        to: absolute(&engine.env().home, args.text("to").unwrap_or_default()),
         format: args.text("format").map(str::to_owned),
         snapshot: args.text("snapshot").map(str::to_owned),
         overwrite: args.flag("overwrite"),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::around::{Gathered, gather, id_of, pick};
 use super::super::engine::Engine;
+use super::super::paths::absolute_text;
 use super::super::planner::{Planned, Shape, finish, prepare_all};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use super::create::home;
@@ -102,14 +103,15 @@ async fn images(engine: &Arc<Engine>, action: &Action) -> Result<Gathered<Image>
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
     let mut found = images(&engine, &action).await?;
-    let any = !found.found.is_empty();
+    let mut nothing = None;
     if action.args.flag("unused") {
+        nothing = (!found.found.is_empty()).then_some("no unused images");
         // Where nobody could tell, it may be needed.
         let unused = |image: &Image| image.used_by.as_ref().is_some_and(Vec::is_empty);
         found.found.retain(unused);
     }
     let mut data = found.data(Body::Images);
-    data.nothing = any.then_some("no unused images");
+    data.nothing = nothing;
     Ok(data)
 }
 
@@ -230,18 +232,13 @@ async fn pull(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
     finish(&engine, action, shape, prepared, Vec::new())
 }
 
-/// A path as the backend must have it: absolute, `~` filled in.
+/// What is fetched: an address or a name as it is, a path in full.
 fn source(engine: &Engine, typed: &str) -> String {
     let is_path = !typed.contains("://") && (typed.contains('/') || typed.starts_with(['~', '.']));
     if !is_path {
         return typed.to_owned();
     }
-    let path = match typed.strip_prefix("~/") {
-        Some(rest) => engine.env().home.join(rest),
-        None => std::path::PathBuf::from(typed),
-    };
-    let path = std::path::absolute(&path).unwrap_or(path);
-    path.to_string_lossy().into_owned()
+    absolute_text(&engine.env().home, typed)
 }
 
 async fn delete(engine: Arc<Engine>, action: Action) -> Result<Planned> {

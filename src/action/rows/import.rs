@@ -1,12 +1,12 @@
 //! `import`.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::super::engine::Engine;
+use super::super::paths::absolute;
 use super::super::planner::{Planned, Shape};
 use super::super::row::{Group, Risk, Row, Run, Targets};
-use super::create::{absolute, finish_new, firmware, home, set};
+use super::create::{finish_new, firmware, home, set};
 use crate::backend::contract::{ImportRequest, Request};
 use crate::backend::portable::name_of;
 use crate::backend::registry;
@@ -77,7 +77,7 @@ async fn import(engine: Arc<Engine>, action: Action) -> Result<Planned> {
         .map_or("", Selector::as_str)
         .to_owned();
     let typed = typed.as_str();
-    let from = PathBuf::from(absolute(&engine, typed));
+    let from = absolute(&engine.env().home, typed);
     let mut action = action;
     let name = match action.args.text("name") {
         Some(name) => name.to_owned(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::super::engine::Engine;
+use super::super::paths::at_home;
 use super::super::row::{Group, Row, Run, Targets};
 use super::one::One;
 use crate::link::files;
@@ -47,9 +48,13 @@ async fn screenshot(engine: Arc<Engine>, action: Action) -> Result<Data> {
         .screenshot()
         .ok_or_else(|| one.cannot(Operation::Screenshot))?;
     let to = action.args.text("to");
+    let on_stdout = to == Some("-");
+    let to = to
+        .filter(|_| !on_stdout)
+        .map(|to| at_home(&engine.env().home, to));
     let overwrite = action.args.flag("overwrite");
     // What cannot be written need not be taken.
-    if let Some(to) = to.filter(|to| *to != "-").map(Path::new)
+    if let Some(to) = &to
         && !to.is_dir()
     {
         files::can_place(to, overwrite)?;
@@ -65,10 +70,10 @@ async fn screenshot(engine: Arc<Engine>, action: Action) -> Result<Data> {
         path: None,
         bytes: Vec::new(),
     };
-    if to == Some("-") {
+    if on_stdout {
         taken.bytes = picture.bytes;
     } else {
-        let file = file(to.map(Path::new), instance, &picture)?;
+        let file = file(to.as_deref(), instance, &picture)?;
         files::place(&file, &picture.bytes, overwrite)?;
         taken.path = Some(file.display().to_string());
     }

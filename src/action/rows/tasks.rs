@@ -14,7 +14,7 @@ use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Prepared, TaskCx};
 use crate::model::{
     Action, Body, Data, Error, Field, FieldKind, GroupNoun, Instance, InstanceId, InstanceKind,
-    Kind, Outcome, Result, Selector, State, Step, TargetState, Task, TaskState,
+    Kind, Outcome, Result, Selector, SnapshotRef, State, Step, TargetState, Task, TaskState,
 };
 
 const LIST: Row = Row {
@@ -207,11 +207,11 @@ async fn cancel(engine: Arc<Engine>, action: Action) -> Result<Planned> {
 
 async fn retry(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let task = named(&engine, &action)?;
-    let left: Vec<Selector> = task
+    let left: Vec<InstanceId> = task
         .targets
         .iter()
         .filter(|t| !matches!(t.state, TargetState::Done(_)))
-        .map(|t| Selector::id(&t.id))
+        .map(|t| t.id.clone())
         .collect();
     if left.is_empty() {
         return Err(Error::refused(format!(
@@ -219,14 +219,7 @@ async fn retry(engine: Arc<Engine>, action: Action) -> Result<Planned> {
             task.id
         )));
     }
-    let mut again = task.action.clone();
-    if !matches!(
-        super::find(&again.verb).map(|row| row.noun),
-        Some(GroupNoun::NewInstance | GroupNoun::Source)
-    ) {
-        again.targets = left;
-        again.scope.filter = None;
-    }
+    let again = on_what_is_left(&task.action, left);
     let row = super::super::grammar::validate(&again)?;
     match row.shape(&again) {
         Run::Change(change) if row.name != "tasks retry" => {
@@ -239,5 +232,82 @@ async fn retry(engine: Arc<Engine>, action: Action) -> Result<Planned> {
             "task {} cannot be run again",
             task.id
         ))),
+    }
+}
+
+/// The same again for the targets that are left.
+fn on_what_is_left(action: &Action, left: Vec<InstanceId>) -> Action {
+    let mut again = action.clone();
+    // Of one target nothing else can be left; and what is only going to be has no ID to be found by.
+    let as_typed = super::find(&again.verb).is_some_and(|row| {
+        row.targets == Targets::One
+            || matches!(
+                row.noun,
+                GroupNoun::NewInstance | GroupNoun::Source | GroupNoun::ImageSources
+            )
+    });
+    if as_typed {
+        return again;
+    }
+    // All of them were typed with the same `@SNAPSHOT`, if with any.
+    let at = action
+        .targets
+        .iter()
+        .find_map(|target| target.split_snapshot().ok()?.1);
+    again.targets = left
+        .into_iter()
+        .filter_map(|instance| match &at {
+            Some(name) => {
+                let name = name.clone();
+                SnapshotRef { instance, name }.to_string().parse().ok()
+            }
+            None => Some(Selector::id(&instance)),
+        })
+        .collect();
+    again.scope.filter = None;
+    again
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::grammar;
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_done_again_as_it_was_said() {
+        for (line, left, again) in [
+            ("stop web db", "local/db", "stop local/db"),
+            ("stop --filter tag:x", "local/db", "stop local/db"),
+            (
+                "snapshot delete web@s1 db@s1",
+                "local/db",
+                "snapshot delete local/db@s1",
+            ),
+            (
+                "snapshot restore web db --name s1",
+                "local/db",
+                "snapshot restore local/db --name s1",
+            ),
+            (
+                "backup restore web@b1 --name web2",
+                "local/web2",
+                "backup restore web@b1 --name web2",
+            ),
+            ("clone web@s1 --name x", "local/x", "clone web@s1 --name x"),
+            (
+                "image pull debian-13",
+                "local/debian-13",
+                "image pull debian-13",
+            ),
+            ("image delete a b", "local/b", "image delete local/b"),
+            ("create x --disk 1G", "local/x", "create x --disk 1G"),
+        ] {
+            let action = |line: &str| match grammar::parse(&grammar::tokenize(line).unwrap()) {
+                Ok(invocation) => invocation.action,
+                Err(_) => panic!("{line}"),
+            };
+            let told = on_what_is_left(&action(line), vec![left.parse().unwrap()]);
+            assert_eq!(told, action(again), "{line}");
+        }
     }
 }

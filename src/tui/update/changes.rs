@@ -6,7 +6,7 @@ use super::super::msg::Effect;
 use crate::action::by_hand::Opened;
 use crate::action::grammar::Invocation;
 use crate::action::{Row, Run};
-use crate::model::{Body, Consent, Error, Gate, GroupNoun, Plan, Selector};
+use crate::model::{Action, Body, Consent, Error, Gate, GroupNoun, Plan, Selector, shown};
 
 /// Carries out a parsed command line.
 pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Vec<Effect> {
@@ -84,18 +84,28 @@ pub(super) fn edited(
     opened: &Opened,
     ended: std::result::Result<(), Error>,
 ) -> Vec<Effect> {
+    // Whatever comes of it, a file in which nothing was typed goes.
+    let as_before = opened.is_as_before();
     let Some(mut planning) = app.planning.take_if(|p| p.request == request) else {
+        if !as_before {
+            app.say(opened.kept());
+        }
         return Vec::new();
     };
     app.notice = None;
-    if let Err(mut error) = ended {
-        error.remedy = Some(opened.kept());
-        app.complain(&error);
-        return Vec::new();
-    }
-    if opened.is_as_before() {
-        app.say("nothing was changed");
-        return Vec::new();
+    match ended {
+        Err(mut error) => {
+            if !as_before {
+                error.remedy = Some(opened.kept());
+            }
+            app.complain(&error);
+            return Vec::new();
+        }
+        Ok(()) if as_before => {
+            app.say("nothing was changed");
+            return Vec::new();
+        }
+        Ok(()) => {}
     }
     // The command in the question names the file, so that what was typed is found again.
     planning.action = opened.action.clone();
@@ -188,6 +198,14 @@ pub(super) fn submitted(app: &mut App, request: u64, result: Result<String, Erro
             app.complain(&error);
             Vec::new()
         }
+    }
+}
+
+/// A question was answered with no. A text that was typed for it is not lost.
+pub(super) fn given_up(app: &mut App, action: &Action) {
+    match action.args.text("file").filter(|_| action.verb == "edit") {
+        Some(file) => app.say(format!("nothing was done; the text is in {}", shown(file))),
+        None => app.say("nothing was done"),
     }
 }
 

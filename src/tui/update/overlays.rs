@@ -98,9 +98,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     };
     // Leaving without a change is safe whenever it was typed.
     if key.code == Code::Esc {
-        app.overlays.pop();
-        app.say("nothing was done");
-        return Vec::new();
+        return press(app, Act::Cancel);
     }
     if !dialog.guard.admits(ms) {
         return Vec::new();
@@ -169,7 +167,7 @@ fn press(app: &mut App, act: Act) -> Vec<Effect> {
             changes::plan(app, planning)
         }
         Act::Cancel | Act::Natives => {
-            app.say("nothing was done");
+            changes::given_up(app, &dialog.planning.action);
             Vec::new()
         }
     }

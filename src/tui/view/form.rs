@@ -2,11 +2,17 @@
 
 use ratatui::layout::Position;
 
-use super::super::form::Form;
+use super::super::form::{Entry, Form};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use crate::action::grammar;
 use crate::model::FieldKind;
+
+/// What holds while nothing is typed.
+fn default(entry: &Entry) -> String {
+    let default = entry.default.as_deref();
+    default.map(|text| format!("({text})")).unwrap_or_default()
+}
 
 pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
     let count = form.entries.len();
@@ -43,8 +49,7 @@ pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
         } else if here {
             cursor = super::header::type_line(canvas, &entry.line, x, y, width);
         } else if entry.line.text().is_empty() {
-            let default = entry.default.map(|d| format!("({d})")).unwrap_or_default();
-            canvas.put(x, y, width, &default, Role::Muted);
+            canvas.put(x, y, width, &default(entry), Role::Muted);
         } else {
             canvas.put(x, y, width, entry.line.text(), Role::Text);
         }
@@ -68,6 +73,8 @@ pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
                         format!(" ({}; Left, Right choose)", words.join(", "))
                     }
                     FieldKind::Flag => " (Space switches)".to_owned(),
+                    // In the field itself there is the cursor.
+                    _ if entry.line.text().is_empty() => format!(" {}", default(entry)),
                     _ => String::new(),
                 };
                 canvas.put(

@@ -169,6 +169,11 @@ pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
         let says = says(row, Some(usize::from(room)));
         canvas.put_styled(inner.x + column, y, room, &says, style);
     }
+    let below = rows.len().saturating_sub(top + visible);
+    if actions.support.is_some() && below > 0 {
+        let more = format!(" {below} more: Down, End ");
+        canvas.put(inner.x, inner.bottom(), inner.width, &more, Role::Muted);
+    }
     if actions.support.is_none() && inner.height > 1 {
         canvas.put(
             inner.x,

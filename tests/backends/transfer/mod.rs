@@ -18,7 +18,8 @@ pub fn output(lab: &Lab, words: &str) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+/// All that it said.
+pub fn said(output: &Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),

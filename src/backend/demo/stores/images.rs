@@ -6,7 +6,7 @@ use crate::backend::contract::{Changes, ImageRequest, Images, Prepared, ReadCx, 
 use crate::backend::demo::backend::Demo;
 use crate::backend::demo::dialect::Dialect;
 use crate::backend::demo::random::Random;
-use crate::model::{Bytes, Error, Image, Instance, InstanceId, Outcome, Result, Step, shown};
+use crate::model::{Bytes, Error, Image, Instance, InstanceId, Outcome, Result, Step, Sum, shown};
 
 /// Name, title, MiB: what can be had.
 const CATALOGUE: &[(&str, &str, u64)] = &[
@@ -84,19 +84,6 @@ impl Images for Demo {
         });
         Ok(found)
     }
-}
-
-/// A checksum as it is kept; `None` for what is none.
-fn checked(text: &str) -> Option<String> {
-    let text = text.trim().to_lowercase();
-    let (sort, digits) = text.split_once(':').unwrap_or(("", &text));
-    let meant = match digits.len() {
-        64 => "sha256",
-        128 => "sha512",
-        _ => return None,
-    };
-    let right = digits.chars().all(|c| c.is_ascii_hexdigit()) && (sort.is_empty() || sort == meant);
-    right.then(|| format!("{meant}:{digits}"))
 }
 
 /// What a plan of this family hands to its run.
@@ -204,14 +191,10 @@ impl Demo {
             image.name = name;
         }
         if let Some(sum) = checksum.filter(|sum| !sum.starts_with("https://")) {
-            let Some(sum) = checked(&sum) else {
-                return Prepared::refused(
-                    token,
-                    "a checksum is sha256: or sha512: and its hex digits",
-                    Some("Copy it from where the image is published.".into()),
-                );
-            };
-            image.checksum = Some(sum);
+            match Sum::read(&sum) {
+                Ok(sum) => image.checksum = Some(sum.to_string()),
+                Err(error) => return Prepared::refused(token, error.message, error.remedy),
+            }
         }
         if let Some(here) = images.iter().find(|i| i.name == image.name) {
             if here.checksum == image.checksum {

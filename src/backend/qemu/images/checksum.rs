@@ -1,89 +1,27 @@
-//! Checksums of images: as typed, and as the lists of distributions have them.
+//! Checksums of images as the lists of distributions have them, and those of bytes that come.
 
 use sha2::{Digest as _, Sha256, Sha512};
 
-use crate::model::{Error, Result, shown};
+use crate::model::{Sum, SumKind};
 
-/// An expected checksum.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sum {
-    kind: Kind,
-    hex: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Sha256,
-    Sha512,
-}
-
-impl Kind {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Sha256 => "sha256",
-            Self::Sha512 => "sha512",
-        }
-    }
-}
-
-impl std::fmt::Display for Sum {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.kind.word(), self.hex)
-    }
-}
-
-impl Sum {
-    /// `sha256:HEX`, `sha512:HEX`, or the digits alone: their number says which it is.
-    ///
-    /// # Errors
-    /// `Invalid` for anything else.
-    pub fn read(text: &str) -> Result<Self> {
-        let bad = || {
-            Error::invalid(format!("{:?} is no checksum", shown(text)))
-                .remedy("Write sha256: and 64 hexadecimal digits, or sha512: and 128")
+/// The checksum of `file` in a list: `HEX  FILE`, `HEX *FILE`, `SHA256 (FILE) = HEX`, or nothing but one checksum.
+/// Signatures and comments around are passed over.
+pub fn in_list(list: &str, file: &str) -> Option<Sum> {
+    let mut all = Vec::new();
+    for line in list.lines().map(str::trim) {
+        let Some((sum, name)) = entry(line) else {
+            continue;
         };
-        let (word, hex) = match text.trim().split_once(':') {
-            Some((word, hex)) => (Some(word.to_ascii_lowercase()), hex),
-            None => (None, text.trim()),
-        };
-        let sum = Self::of_hex(hex).ok_or_else(bad)?;
-        match word {
-            Some(word) if word != sum.kind.word() => Err(bad()),
-            _ => Ok(sum),
+        // Names may stand with a folder before them.
+        if name.is_some_and(|name| name.rsplit('/').next() == Some(file)) {
+            return Some(sum);
         }
+        all.push(sum);
     }
-
-    fn of_hex(hex: &str) -> Option<Self> {
-        let kind = match hex.len() {
-            64 => Kind::Sha256,
-            128 => Kind::Sha512,
-            _ => return None,
-        };
-        hex.bytes().all(|b| b.is_ascii_hexdigit()).then(|| Self {
-            kind,
-            hex: hex.to_ascii_lowercase(),
-        })
-    }
-
-    /// The checksum of `file` in a list: `HEX  FILE`, `HEX *FILE`, `SHA256 (FILE) = HEX`, or nothing but one checksum.
-    /// Signatures and comments around are passed over.
-    pub fn in_list(list: &str, file: &str) -> Option<Self> {
-        let mut all = Vec::new();
-        for line in list.lines().map(str::trim) {
-            let Some((sum, name)) = entry(line) else {
-                continue;
-            };
-            // Names may stand with a folder before them.
-            if name.is_some_and(|name| name.rsplit('/').next() == Some(file)) {
-                return Some(sum);
-            }
-            all.push(sum);
-        }
-        all.dedup();
-        match all.as_slice() {
-            [only] => Some(only.clone()),
-            _ => None,
-        }
+    all.dedup();
+    match all.as_slice() {
+        [only] => Some(only.clone()),
+        _ => None,
     }
 }
 
@@ -117,8 +55,8 @@ pub enum Counting {
 impl Counting {
     /// For what is expected; without, SHA-256.
     pub fn new(expected: Option<&Sum>) -> Self {
-        match expected.map(|sum| sum.kind) {
-            Some(Kind::Sha512) => Self::Sha512(Box::default()),
+        match expected.map(Sum::kind) {
+            Some(SumKind::Sha512) => Self::Sha512(Box::default()),
             _ => Self::Sha256(Box::default()),
         }
     }
@@ -133,16 +71,9 @@ impl Counting {
 
     /// The checksum of all that came.
     pub fn end(self) -> Sum {
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         match self {
-            Self::Sha256(state) => Sum {
-                kind: Kind::Sha256,
-                hex: hex(&state.finalize()),
-            },
-            Self::Sha512(state) => Sum {
-                kind: Kind::Sha512,
-                hex: hex(&state.finalize()),
-            },
+            Self::Sha256(state) => Sum::of_digest(SumKind::Sha256, &state.finalize()),
+            Self::Sha512(state) => Sum::of_digest(SumKind::Sha512, &state.finalize()),
         }
     }
 }
@@ -152,39 +83,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_read_as_people_write_them() {
-        let hex = "a".repeat(64);
-        let sum = Sum::read(&hex).unwrap();
-        assert_eq!(sum.to_string(), format!("sha256:{hex}"));
-        assert_eq!(
-            Sum::read(&format!("SHA256:{}", hex.to_uppercase())).unwrap(),
-            sum
-        );
-        assert!(
-            Sum::read(&"b".repeat(128))
-                .unwrap()
-                .to_string()
-                .starts_with("sha512:")
-        );
-        for bad in [
-            "",
-            "sha256:",
-            "abc",
-            &format!("sha512:{hex}"),
-            &"g".repeat(64),
-        ] {
-            assert!(Sum::read(bad).is_err(), "{bad}");
-        }
+    fn sums_are_counted_as_bytes_come() {
         let mut counting = Counting::new(None);
         counting.add(b"a");
         counting.add(b"bc");
-        assert!(counting.end().hex.starts_with("ba7816bf"));
+        assert!(counting.end().hex().starts_with("ba7816bf"));
     }
 
     #[test]
     fn lists_of_all_distributions_are_read() {
         let (a, b) = ("a".repeat(64), "b".repeat(128));
-        let find = |list: &str| Sum::in_list(list, "x.qcow2").map(|sum| sum.hex);
+        let find = |list: &str| in_list(list, "x.qcow2").map(|sum| sum.hex().to_owned());
         assert_eq!(
             find(&format!("{b}  y.qcow2\n{a}  x.qcow2\n")),
             Some(a.clone())

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::checksum::{Counting, Sum};
+use super::checksum::Counting;
 use super::shelf::record_of;
 use crate::link::files::{fault, write_atomically};
-use crate::model::Result;
+use crate::model::{Result, Sum};
 
 /// Where the bytes of a partial file come from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Plan;
-use super::checksum::Sum;
+use super::checksum::in_list;
 use super::fetch::Fetch;
 use super::partial::{Partial, drop_partial};
 use super::shelf::{Record, Shelf};
@@ -17,7 +17,7 @@ use crate::backend::qemu::image::{self, Header, header};
 use crate::backend::qemu::storage::apart;
 use crate::link::download::{Client, Place};
 use crate::link::files::{self, fault, make_dir};
-use crate::model::{Bytes, Error, Outcome, Result, Step, shown};
+use crate::model::{Bytes, Error, Outcome, Result, Step, Sum, shown};
 
 /// Lists of checksums have a few KiB.
 const LIST: usize = 4 << 20;
@@ -197,7 +197,7 @@ pub(super) fn lock(shelf: &Shelf, name: &str) -> Result<std::fs::File> {
 async fn published(client: &Client, url: &str, file: &str) -> Result<Sum> {
     let list = client.small(url, LIST).await?;
     let list = String::from_utf8_lossy(&list);
-    Sum::in_list(&list, file).ok_or_else(|| {
+    in_list(&list, file).ok_or_else(|| {
         Error::backend(format!("{} has no checksum of {}", shown(url), shown(file)))
             .remedy("Look at it; then say what must come: --checksum sha256:…")
     })

@@ -13,7 +13,7 @@ use super::super::image::absolute;
 use super::super::storage::IMAGES;
 use crate::backend::contract::Env;
 use crate::link::files::{fault, write_atomically};
-use crate::model::{Bytes, Error, Result, nearest, shown};
+use crate::model::{Bytes, Error, Result, is_image_name, nearest, shown};
 
 /// Endings of images in the folder; the name is what stands before.
 const ENDINGS: [&str; 9] = [
@@ -233,14 +233,7 @@ pub fn split(file: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// `Invalid` with what is allowed.
 pub fn check_name(name: &str) -> Result<()> {
-    let first = name
-        .bytes()
-        .next()
-        .is_some_and(|b| b.is_ascii_alphanumeric());
-    let rest = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"._+-".contains(&b));
-    if first && rest && name.len() <= 100 {
+    if is_image_name(name) {
         return Ok(());
     }
     Err(

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::checksum::Sum;
 use super::shelf::{check_name, split};
 use crate::backend::catalogue;
 use crate::link::download::Place;
-use crate::model::{Error, Result, nearest, shown};
+use crate::model::{Error, Result, Sum, nearest, shown};
 
 /// What must come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! What is done with what is under the cursor: copy, act, fill in a form.
 
-use crate::model::GroupNoun;
+use crate::model::{GroupNoun, InstanceId};
 use crate::tui::app::{Actions, App, Focus, Overlay, Pane};
 use crate::tui::command::row_at;
 use crate::tui::form::Form;
@@ -131,6 +131,12 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
         && let Some(context) = &app.inventory.context
     {
         form.extra = vec![format!("--context={context}")];
+    }
+    if let [one] = form.targets.as_slice()
+        && let Ok(id) = one.parse::<InstanceId>()
+        && let Some(on) = app.fleet.instances.iter().find(|row| row.id == id)
+    {
+        form.of(on);
     }
     form.hidden = changes::hidden_for(app, row);
     app.overlays.push(Overlay::Form(Box::new(form)));
