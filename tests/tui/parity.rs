@@ -247,26 +247,30 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("import disk.vmdk --name extra", &[], Ends::Change),
-    case("backup create local/win11", &[], Ends::Change),
+    case(
+        "backup create local/win11 --at 2026-11-30T06:00:00Z",
+        &[],
+        Ends::Change,
+    ),
     case("backup list", &[], Ends::Answer),
     case(
         "backup restore local/win11@2026-11-30T06-00-00Z",
         &[],
         Ends::Change,
     )
-    .after("backup create local/win11"),
+    .after("backup create local/win11 --at 2026-11-30T06:00:00Z"),
     case(
         "backup delete local/win11@2026-11-30T06-00-00Z",
         &[],
         Ends::Change,
     )
-    .after("backup create local/win11"),
+    .after("backup create local/win11 --at 2026-11-30T06:00:00Z"),
     case(
         "backup delete local/win11 --backup 2026-11-30T06-00-00Z",
         &[],
         Ends::Change,
     )
-    .after("backup create local/win11"),
+    .after("backup create local/win11 --at 2026-11-30T06:00:00Z"),
     case("ports list", &[], Ends::Answer),
     case(
         "ports publish local/scratch --port 8081:80",
