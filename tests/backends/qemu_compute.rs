@@ -743,9 +743,17 @@ fn nods(lab: &Lab, name: &str) -> Told {
     let listener = UnixListener::bind(&paths.qmp).unwrap();
     let told = Told::default();
     let heard = told.clone();
+    // What is published stays so.
+    let mut published = "Hub -1 (net0):\n".to_owned();
+    for f in vm.nics.iter().flat_map(|nic| &nic.forwards) {
+        published += &format!(
+            "  TCP[HOST_FORWARD]  9  {} {} 10.0.2.15 {} 0 0\n",
+            f.host, f.port, f.guest
+        );
+    }
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let heard = heard.clone();
+            let (heard, published) = (heard.clone(), published.clone());
             let uuid = vm.uuid;
             std::thread::spawn(move || -> std::io::Result<()> {
                 let greeting = include_str!("../fixtures/qemu/greeting.json");
@@ -766,6 +774,9 @@ fn nods(lab: &Lab, name: &str) -> Told {
                         }
                         "query-balloon" => serde_json::json!({"actual": 256 << 20}),
                         "qom-list" | "query-chardev" => serde_json::json!([]),
+                        "human-monitor-command" if line.contains("info usernet") => {
+                            serde_json::json!(published)
+                        }
                         "human-monitor-command" => serde_json::json!(""),
                         _ => serde_json::json!({}),
                     };
@@ -831,6 +842,11 @@ async fn a_monitor_that_only_nods_is_not_believed() {
     let plan = lab.prepare(&ports, &row, at(free_port(), 80, "tcp")).await;
     let error = ports.run(&short(), plan).await.unwrap_err();
     assert!(error.message.contains("QEMU does not publish"), "{error}");
+    let first = vm.nics[0].forwards[0].clone();
+    let request = off(first.guest, None, "tcp");
+    let plan = lab.prepare(&ports, &row, request).await;
+    let error = ports.run(&short(), plan).await.unwrap_err();
+    assert!(error.message.contains("QEMU still publishes"), "{error}");
 
     // Nothing of it is in the definition, and nothing is half done.
     assert_eq!(load(&lab, "web"), vm);

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use corral::backend::contract::{Changes, ReadCx, RemoveRequest, SnapshotRequest, TakeSnapshot};
 use corral::backend::qemu::families::{Remove, Snapshots};
-use corral::backend::qemu::op::{self, Change, Journal, Phase};
-use corral::backend::qemu::process;
+use corral::backend::qemu::op::{self, Change, Journal, Leftover, Op, Phase};
 use corral::backend::qemu::snapshots::inside;
+use corral::backend::qemu::{locks, process, recover};
 use corral::model::State;
 use held::{Held, fix, mended};
 use lab::guest::has_qemu;
@@ -599,4 +599,93 @@ async fn doctor_ends_what_a_boot_test_left() {
         fresh.exists() && alive.exists(),
         "a test that runs right now lost its file"
     );
+}
+
+/// What a corral that is gone has left.
+fn left(change: Change) -> Op {
+    Op {
+        format: op::FORMAT,
+        change,
+        phase: Phase::Working,
+        pid: 0,
+        pid_start: 0,
+        at: "2024-01-01T00:00:00Z".parse().unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_half_done_is_mended_once_and_changed_by_nobody_before() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    run(
+        &lab,
+        &["create", "web", "--disk", "64MiB", "--firmware", "bios"],
+    );
+    let vm = lab.ctx.store.load("web").unwrap();
+    let file = lab.ctx.store.dir("web").unwrap().join(op::FILE);
+    let grow = left(Change::DiskGrow {
+        disk: "disk0".to_owned(),
+        to: corral::model::Bytes::mib(80),
+    });
+    let write = |op: &Op| fs::write(&file, serde_json::to_vec(op).unwrap()).unwrap();
+    write(&grow);
+    for words in [
+        "ports publish web --port 0:80",
+        "ports unpublish web --port 22",
+        "nic add web",
+        "nic remove web --nic net0",
+        "resize web --cpus 2",
+        "disk add web --size 8M",
+        "disk grow web --disk disk0 --to 96M",
+        "start web",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut corral = lab.corral(&words);
+        let said = corral
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(!said.status.success(), "{words:?}");
+        assert!(text.contains("corral doctor --fix"), "{words:?}: {text}");
+    }
+    assert_eq!(lab.ctx.store.load("web").unwrap(), vm);
+
+    // Who mends it waits for its turn, and then looks again at what there is.
+    let hotter = left(Change::DiskGrow {
+        disk: "disk1".to_owned(),
+        to: corral::model::Bytes::mib(80),
+    });
+    for (found, then) in [
+        (grow.clone(), Some(hotter)),
+        (left(Change::Create), None),
+        (
+            left(Change::Export {
+                partial: lab.root.path().join("x"),
+                live: None,
+                others: Vec::new(),
+            }),
+            None,
+        ),
+    ] {
+        write(&found);
+        let lock = locks::vm(&lab.ctx, &vm.uuid, "web").await.unwrap();
+        let leftover = Leftover {
+            name: "web".to_owned(),
+            op: Some(Ok(found)),
+        };
+        let ctx = lab.ctx.clone();
+        let mending = tokio::spawn(async move { recover::recover(&ctx, &leftover).await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        match &then {
+            Some(op) => write(op),
+            None => fs::remove_file(&file).unwrap(),
+        }
+        drop(lock);
+        let done = mending.await.unwrap().unwrap();
+        assert!(!done.changed, "{done:?}");
+        assert_eq!(op::read(&file).unwrap(), then);
+    }
 }

@@ -264,6 +264,37 @@ async fn two_corrals_never_start_two_processes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_start_again_is_not_stopped_for_a_restart() {
+    if !lab::guest::has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let disc = lab.root.path().join("disc.iso");
+    let mut bytes = vec![0; 17 * 2048];
+    bytes[32769..32774].copy_from_slice(b"CD001");
+    std::fs::write(&disc, bytes).unwrap();
+    let made = lab
+        .corral(&["create", "web", "--disk", "64M", "--firmware", "bios"])
+        .args(["--memory", "64M", "--cdrom", disc.to_str().unwrap()])
+        .status();
+    assert!(made.unwrap().success());
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let row = lab.row("web").await;
+    let cold = PowerRequest::Restart(RestartMode::Cold);
+    let planned = plan(&lab, &row, cold.clone()).await;
+    assert!(planned.refusals.is_empty(), "{:?}", planned.refusals);
+    std::fs::remove_file(&disc).unwrap();
+    let planned = plan(&lab, &row, cold).await;
+    assert!(
+        planned.refusals[0].message.contains("is missing"),
+        "{:?}",
+        planned.refusals
+    );
+    assert_eq!(lab.row("web").await.state, State::Running);
+    lab.power_off("web").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hanging_process_hides_no_other() {
     let Some(image) = guest() else { return };
     let lab = Lab::new();

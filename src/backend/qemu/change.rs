@@ -7,6 +7,7 @@ use super::ctx::Ctx;
 use super::definition::Definition;
 use super::inventory::load;
 use super::live::{self, Live};
+use super::op;
 use super::store::Store;
 use crate::backend::contract::{Prepared, ReadCx};
 use crate::model::{Error, InstanceId, Result, State};
@@ -79,6 +80,35 @@ impl Seen {
             self.id
         ))
         .remedy("Look at it and ask again."))
+    }
+
+    /// For `prepare`: whether its disks and devices can be changed at all.
+    ///
+    /// # Errors
+    /// A ready refusal: it is of a newer corral, silent, asleep, or was left half-done.
+    pub fn changeable(&self, ctx: &Ctx) -> Result<(), Box<Prepared>> {
+        self.whole(ctx)?;
+        self.asleep()
+            .map_or(Ok(()), |refused| Err(Box::new(refused)))
+    }
+
+    /// [`Self::changeable`] but for one that is asleep.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn whole(&self, ctx: &Ctx) -> Result<(), Box<Prepared>> {
+        let token = self.token();
+        if let Some(why) = self.vm.readonly_reason() {
+            let remedy = Some("Use the newer corral.".to_owned());
+            return Err(Box::new(Prepared::refused(token, why, remedy)));
+        }
+        if let Some(refused) = self.unclear(&token) {
+            return Err(Box::new(refused));
+        }
+        ctx.store
+            .dir(&self.vm.name)
+            .and_then(|dir| op::unfinished(&dir))
+            .map_err(|error| Box::new(Prepared::failed(token, &error)))
     }
 
     /// Why its disks and devices cannot be changed: what was put to sleep wakes up only in the

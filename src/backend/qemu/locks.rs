@@ -70,6 +70,15 @@ pub async fn events(ctx: &Ctx, uuid: &uuid::Uuid) -> Result<Option<Lock>> {
     }
 }
 
+/// The right to mend what a killed corral left: also of what has no definition, and no lock of its own.
+///
+/// # Errors
+/// As [`vm`].
+pub async fn mending(ctx: &Ctx) -> Result<Lock> {
+    let dir = ctx.state_dir();
+    take(&dir, "mend.lock", "the mending".to_owned(), WAIT).await
+}
+
 /// The right to hand out forwarded ports.
 ///
 /// # Errors

@@ -28,7 +28,16 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
     let op = match &left.op {
         Some(Ok(op)) => op,
         Some(Err(e)) => return Err(e.clone()),
-        None => return empty_folder(&dir, name),
+        None => {
+            let _mending = locks::mending(ctx).await?;
+            return empty_folder(&dir, name);
+        }
+    };
+    let _mending = locks::mending(ctx).await?;
+    let _lock = match ctx.store.load(name) {
+        Ok(vm) => Some(locks::vm(ctx, &vm.uuid, name).await?),
+        // What was never made, or is deleted by half.
+        Err(_) => None,
     };
     // It may have been mended, or begun anew, since it was found.
     match op::read(&dir.join(op::FILE))? {
@@ -103,7 +112,6 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
             let Some(vm) = begun(ctx, name, op)? else {
                 return dropped(&dir, name, "nothing was done yet");
             };
-            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
             let said = match &op.change {
                 Change::Resize { to } => resize::recover(ctx, &vm, to).await?,
                 Change::NicAdd { .. } | Change::NicRemove { .. } => {
@@ -121,13 +129,11 @@ pub async fn recover(ctx: &Ctx, left: &Leftover) -> Result<Outcome> {
                 return dropped(&dir, name, "nothing was done yet");
             }
             let vm = ctx.store.load(name)?;
-            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
             let said = super::disks::recover::recover(ctx, &vm, op).await?;
             dropped(&dir, name, &said)
         }
         Change::Media { drive, image } => {
             let vm = ctx.store.load(name)?;
-            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
             let said = super::media::recover(ctx, &vm, drive, image.as_deref()).await?;
             dropped(&dir, name, &said)
         }
@@ -206,7 +212,6 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
         Err(e) if e.kind == ErrorKind::NotFound => return create(dir, name),
         Err(e) => return Err(e),
     };
-    let _lock = locks::vm(ctx, &vm.uuid, name).await?;
     let nodes: Vec<Node> = nodes(&vm)?;
     process::settled(ctx, &vm).await?;
     // While a job writes RAM to disk the monitor is silent.

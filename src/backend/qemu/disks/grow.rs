@@ -126,6 +126,13 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Growing) -> Resu
             before.size
         )));
     }
+    // Before anything is written down: another corral may have it.
+    let mut monitor = if target.runs() && before.size < to {
+        let qmp = super::process::connect(ctx, vm).await?;
+        Some(qmp.ok_or_else(|| super::gone(id))?)
+    } else {
+        None
+    };
     let mut journal = Journal::begin(
         &target.dir()?,
         Change::DiskGrow {
@@ -136,11 +143,8 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Growing) -> Resu
     journal.phase(Phase::Working)?;
     cx.step(format!("Grow {name} to {to}"));
     if before.size < to {
-        let grown = if target.runs() {
-            match super::process::connect(ctx, vm).await? {
-                Some(mut qmp) => grow_live(&mut qmp, &disk.name, to).await,
-                None => Err(super::gone(id)),
-            }
+        let grown = if let Some(qmp) = &mut monitor {
+            grow_live(qmp, &disk.name, to).await
         } else {
             let output = run_cancellable(&cmd(target, &disk, to)?, None, &cx.cancel).await;
             output.and_then(|output| {
@@ -151,6 +155,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Growing) -> Resu
                 }
             })
         };
+        drop(monitor);
         if let Err(error) = grown {
             // Grown or not, the image tells; only then is there nothing left to be mended.
             let size = image::of_disk(&ctx.env, &disk, true).await;

@@ -63,16 +63,7 @@ impl<'a> Target<'a> {
     /// A ready refusal.
     pub(super) fn of(ctx: &'a Ctx, seen: &'a Seen) -> std::result::Result<Self, Box<Prepared>> {
         let token = seen.token();
-        if let Some(why) = seen.vm.readonly_reason() {
-            let remedy = Some("Use the newer corral.".to_owned());
-            return Err(Box::new(Prepared::refused(token, why, remedy)));
-        }
-        if let Some(refused) = seen.unclear(&token) {
-            return Err(Box::new(refused));
-        }
-        if let Some(refused) = seen.asleep() {
-            return Err(Box::new(refused));
-        }
+        seen.changeable(ctx)?;
         let (id, state) = (&seen.id, seen.live.state);
         match state {
             State::Running | State::Paused | State::Stopped | State::Crashed => {

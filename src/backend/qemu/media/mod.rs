@@ -214,6 +214,14 @@ fn call(drive: &str, image: Option<&Path>, force: bool) -> (&'static str, Value)
 async fn change(ctx: &Ctx, cx: &TaskCx, seen: &Seen, plan: &Plan) -> Result<Outcome> {
     let (vm, id) = (&seen.vm, &seen.id);
     let label = shown(&plan.drive);
+    let live = seen.live.is_active();
+    // Before anything is written down: another corral may have it.
+    let monitor = if live {
+        let qmp = process::connect(ctx, vm).await?;
+        Some(qmp.ok_or_else(|| gone(id))?)
+    } else {
+        None
+    };
     let mut journal = Journal::begin(
         &ctx.store.dir(&vm.name)?,
         Change::Media {
@@ -222,16 +230,13 @@ async fn change(ctx: &Ctx, cx: &TaskCx, seen: &Seen, plan: &Plan) -> Result<Outc
         },
     )?;
     journal.phase(Phase::Working)?;
-    let live = seen.live.is_active();
-    if live {
+    if let Some(mut qmp) = monitor {
         cx.step(match &plan.image {
             Some(image) => format!("Put {} into {label}", show(image)),
             None => format!("Take the medium out of {label}"),
         });
-        let done = match process::connect(ctx, vm).await? {
-            Some(mut qmp) => exchange(&mut qmp, id, plan).await,
-            None => Err(gone(id)),
-        };
+        let done = exchange(&mut qmp, id, plan).await;
+        drop(qmp);
         if let Err(error) = done {
             // The drive tells what is in it; it may have changed all the same.
             let undone = recover(ctx, vm, &plan.drive, plan.image.as_deref()).await;

@@ -48,16 +48,8 @@ impl Changes<NicRequest> for Nics {
             Ok(seen) => seen,
             Err(refused) => return Ok(refused),
         };
-        let token = seen.token();
-        if let Some(why) = seen.vm.readonly_reason() {
-            let remedy = Some("Use the newer corral.".to_owned());
-            return Ok(Prepared::refused(token, why, remedy));
-        }
-        if let Some(refused) = seen.unclear(&token) {
-            return Ok(refused);
-        }
-        if let Some(refused) = seen.asleep() {
-            return Ok(refused);
+        if let Err(refused) = seen.changeable(ctx) {
+            return Ok(*refused);
         }
         let plan = match request {
             NicRequest::Add {
@@ -73,7 +65,7 @@ impl Changes<NicRequest> for Nics {
             ),
             NicRequest::Remove { nic } => remove_plan(ctx, &seen, &nic),
         };
-        Ok(plan.unwrap_or_else(|error| Prepared::failed(token, &error)))
+        Ok(plan.unwrap_or_else(|error| Prepared::failed(seen.token(), &error)))
     }
 
     async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::super::change::Seen;
 use super::super::ctx::Ctx;
-use super::super::definition::Definition;
 use super::super::{hibernate, op, ports, process, store};
 use crate::backend::contract::Prepared;
 use crate::model::{Error, Result, State, Step, print_duration};
@@ -32,17 +31,8 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen, discard: bool) -> Result<
             format!("Power it off first: corral stop --force {id}"),
         );
     }
-    if seen.vm.template {
-        return refuse(
-            format!("{id} is a template and is not started"),
-            format!("Clone it and start that: corral clone {id} --name NAME --start"),
-        );
-    }
-    if let Some(why) = ctx.store.held_by_clones(&seen.vm, id)? {
+    if let Some(why) = unready(ctx, seen)? {
         return Ok(Prepared::failed(token, &why));
-    }
-    if let Some(why) = unready(ctx, &seen.vm)? {
-        return Ok(Prepared::refused(token, why.message, why.remedy));
     }
     let outlook = ports::outlook(ctx, &seen.vm);
     if let Some(why) = &outlook.blocked {
@@ -73,7 +63,18 @@ pub(super) async fn start_plan(ctx: &Ctx, seen: &Seen, discard: bool) -> Result<
 }
 
 /// Why a start would fail or do harm, as far as files tell.
-fn unready(ctx: &Ctx, vm: &Definition) -> Result<Option<Error>> {
+fn unready(ctx: &Ctx, seen: &Seen) -> Result<Option<Error>> {
+    let (id, vm) = (&seen.id, &seen.vm);
+    if vm.template {
+        return Ok(Some(
+            Error::refused(format!("{id} is a template and is not started")).remedy(format!(
+                "Clone it and start that: corral clone {id} --name NAME --start"
+            )),
+        ));
+    }
+    if let Some(why) = ctx.store.held_by_clones(vm, id)? {
+        return Ok(Some(why));
+    }
     if let Err(error) = op::unfinished(&ctx.store.dir(&vm.name)?) {
         return Ok(Some(error));
     }
@@ -180,8 +181,16 @@ pub(in super::super) async fn cold_plan(ctx: &Ctx, seen: &Seen) -> Result<Prepar
     if !plan.refusals.is_empty() {
         return Ok(plan);
     }
-    let accel = process::accel_for(ctx, &seen.vm).await?;
-    let cmd = process::command(ctx, &seen.vm, &accel)?;
+    // Before it is off: what cannot start again had better run on.
+    if let Some(why) = unready(ctx, seen)? {
+        return Ok(Prepared::failed(plan.token, &why));
+    }
+    let accel = process::accel_for(ctx, &seen.vm).await;
+    let cmd = accel.and_then(|accel| process::command(ctx, &seen.vm, &accel));
+    let cmd = match cmd {
+        Ok(cmd) => cmd,
+        Err(error) => return Ok(Prepared::failed(plan.token, &error)),
+    };
     plan.steps
         .push(Step::new(format!("Start {}", seen.id), cmd.shown()));
     Ok(plan)

@@ -70,16 +70,24 @@ pub async fn list(qmp: &mut Qmp) -> Result<Vec<Listed>> {
     say(qmp, "info usernet").await.map(|text| read(&text))
 }
 
+/// Whether it is there.
+///
+/// # Errors
+/// Those of the monitor.
+pub async fn is_there(qmp: &mut Qmp, nic: &str, forward: &Forward) -> Result<bool> {
+    Ok(list(qmp).await?.iter().any(|there| there.is(nic, forward)))
+}
+
 /// Makes one, and looks whether it is there: the answer is empty also where nothing was done.
 ///
 /// # Errors
 /// `Conflict` when the port is taken, `Backend` with QEMU's words.
 pub async fn add(qmp: &mut Qmp, nic: &str, forward: &Forward) -> Result<()> {
-    if list(qmp).await?.iter().any(|there| there.is(nic, forward)) {
+    if is_there(qmp, nic, forward).await? {
         return Ok(());
     }
     let said = say(qmp, &add_line(nic, forward)).await?;
-    if list(qmp).await?.iter().any(|there| there.is(nic, forward)) {
+    if is_there(qmp, nic, forward).await? {
         return Ok(());
     }
     let at = format!("{}:{}", forward.host, forward.port);
@@ -101,7 +109,7 @@ pub async fn add(qmp: &mut Qmp, nic: &str, forward: &Forward) -> Result<()> {
 /// `Backend` with QEMU's words when it stays.
 pub async fn remove(qmp: &mut Qmp, nic: &str, forward: &Forward) -> Result<()> {
     let said = say(qmp, &remove_line(nic, forward)).await?;
-    if list(qmp).await?.iter().any(|there| there.is(nic, forward)) {
+    if is_there(qmp, nic, forward).await? {
         return Err(Error::backend(format!(
             "QEMU still publishes {}:{}: {}",
             forward.host,

@@ -45,13 +45,8 @@ impl Changes<PublishRequest> for Publish {
             Ok(seen) => seen,
             Err(refused) => return Ok(refused),
         };
-        let token = seen.token();
-        if let Some(why) = seen.vm.readonly_reason() {
-            let remedy = Some("Use the newer corral.".to_owned());
-            return Ok(Prepared::refused(token, why, remedy));
-        }
-        if let Some(refused) = seen.unclear(&token) {
-            return Ok(refused);
+        if let Err(refused) = seen.whole(ctx) {
+            return Ok(*refused);
         }
         let plan = match request {
             PublishRequest::Publish {
@@ -78,7 +73,7 @@ impl Changes<PublishRequest> for Publish {
                 protocol,
             } => word(&protocol).map(|protocol| remove_plan(&seen, guest, port, protocol)),
         };
-        Ok(plan.unwrap_or_else(|error| Prepared::failed(token, &error)))
+        Ok(plan.unwrap_or_else(|error| Prepared::failed(seen.token(), &error)))
     }
 
     async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
@@ -388,13 +383,21 @@ async fn remove(
             nic: nic.to_owned(),
             forward: forward.clone(),
         };
-        let mut journal = match &qmp {
-            Some(_) => Some(Journal::begin(&dir, change)?),
-            None => None,
-        };
-        if let (Some(qmp), Some(journal)) = (&mut qmp, &mut journal) {
-            journal.phase(Phase::Working)?;
-            hostfwd::remove(qmp, nic, forward).await?;
+        let mut journal = None;
+        if let Some(qmp) = &mut qmp {
+            let mut begun = Journal::begin(&dir, change)?;
+            begun.phase(Phase::Working)?;
+            if let Err(error) = hostfwd::remove(qmp, nic, forward).await {
+                // Still there, as QEMU says: nothing was done.
+                if hostfwd::is_there(qmp, nic, forward)
+                    .await
+                    .is_ok_and(|it| it)
+                {
+                    begun.finish()?;
+                }
+                return Err(error);
+            }
+            journal = Some(begun);
         }
         without(&mut vm, nic, forward);
         ctx.store.save(&vm)?;

@@ -141,16 +141,8 @@ impl Changes<ResizeRequest> for Resize {
             Ok(seen) => seen,
             Err(refused) => return Ok(refused),
         };
-        let fresh = seen.token();
-        if let Some(why) = seen.vm.readonly_reason() {
-            let remedy = Some("Use the newer corral.".to_owned());
-            return Ok(Prepared::refused(fresh, why, remedy));
-        }
-        if let Some(refused) = seen.unclear(&fresh) {
-            return Ok(refused);
-        }
-        if let Some(refused) = seen.asleep() {
-            return Ok(refused);
+        if let Err(refused) = seen.changeable(ctx) {
+            return Ok(*refused);
         }
         let plan = async {
             let after = wanted(&seen.vm, &request)?;
@@ -161,7 +153,7 @@ impl Changes<ResizeRequest> for Resize {
         };
         Ok(plan
             .await
-            .unwrap_or_else(|error| Prepared::failed(fresh, &error)))
+            .unwrap_or_else(|error| Prepared::failed(seen.token(), &error)))
     }
 
     async fn run(&self, cx: &TaskCx, mut prepared: Prepared) -> Result<Outcome> {
