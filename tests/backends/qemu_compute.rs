@@ -25,6 +25,7 @@ use corral::backend::qemu::nics::Nics;
 use corral::backend::qemu::process;
 use corral::backend::qemu::publish::Publish;
 use corral::backend::qemu::resize::Resize;
+use corral::backend::qemu::slots::Slot;
 use corral::model::{Bytes, Detail, ErrorKind, Outcome, Result, State};
 use lab::guest::guest;
 use lab::{Lab, READ, free_port, request, task, task_within};
@@ -773,7 +774,8 @@ fn nods(lab: &Lab, name: &str) -> Told {
                             serde_json::json!({"base-memory": 256 << 20, "plugged-memory": 0})
                         }
                         "query-balloon" => serde_json::json!({"actual": 256 << 20}),
-                        "qom-list" | "query-chardev" => serde_json::json!([]),
+                        "qom-list" => serde_json::json!([{"name": "net0-dev"}]),
+                        "query-chardev" => serde_json::json!([]),
                         "human-monitor-command" if line.contains("info usernet") => {
                             serde_json::json!(published)
                         }
@@ -849,6 +851,55 @@ async fn a_monitor_that_only_nods_is_not_believed() {
     assert!(error.message.contains("QEMU still publishes"), "{error}");
 
     // Nothing of it is in the definition, and nothing is half done.
+    assert_eq!(load(&lab, "web"), vm);
+    assert!(!lab.ctx.store.dir("web").unwrap().join("op.json").exists());
+}
+
+/// The monitor is free for others while a change waits.
+async fn others_get_in<R: std::fmt::Debug>(
+    lab: &Lab,
+    vm: &Definition,
+    change: impl Future<Output = R>,
+) -> R {
+    let looks = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for _ in 0..2 {
+            let there = process::connect_within(&lab.ctx, vm, Duration::from_secs(4)).await;
+            assert!(there.unwrap().is_some());
+        }
+    };
+    tokio::pin!(change);
+    tokio::select! {
+        () = looks => {}
+        done = &mut change => panic!("nobody waited: {done:?}"),
+    }
+    change.await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vm_can_be_looked_at_while_its_guest_is_waited_for() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let mut vm = lab.define(&image, "web").await;
+    vm.nics[0].slot = Some(Slot::Spare(1));
+    lab.ctx.store.save(&vm).unwrap();
+    let _told = nods(&lab, "web");
+    let row = lab.instance("web", State::Running);
+    let cx = task_within(&row.id, Some(Duration::from_secs(8)));
+
+    let sizes = Resize(lab.ctx.clone());
+    let plan = lab.prepare(&sizes, &row, memory(200)).await;
+    let error = others_get_in(&lab, &vm, sizes.run(&cx, plan)).await;
+    assert_eq!(error.unwrap_err().kind, ErrorKind::TimedOut);
+
+    let cards = Nics(lab.ctx.clone());
+    let request = NicRequest::Remove {
+        nic: "net0".to_owned(),
+    };
+    let plan = lab.prepare(&cards, &row, request).await;
+    assert!(plan.refusals.is_empty(), "{:?}", plan.refusals);
+    let error = others_get_in(&lab, &vm, cards.run(&cx, plan)).await;
+    assert_eq!(error.unwrap_err().kind, ErrorKind::TimedOut);
     assert_eq!(load(&lab, "web"), vm);
     assert!(!lab.ctx.store.dir("web").unwrap().join("op.json").exists());
 }

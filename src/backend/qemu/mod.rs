@@ -57,6 +57,7 @@ mod support;
 pub mod tpm;
 pub mod transfer;
 pub mod unlock;
+mod unplug;
 mod watch;
 
 pub use backend::{INFO, Qemu};

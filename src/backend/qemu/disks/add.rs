@@ -268,7 +268,7 @@ async fn take_back(target: &Target<'_>, disk: &DiskDef, made: bool) -> Result<()
         let limit = std::time::Duration::from_secs(30);
         let never = tokio_util::sync::CancellationToken::new();
         let out = live::detach(target.ctx, target.vm(), &disk.name, &never, limit).await?;
-        if out == live::Unplug::Kept {
+        if out == super::super::unplug::Unplug::Kept {
             return Err(Error::timed_out(format!(
                 "the guest does not let go of {}",
                 device_id(&disk.name)

@@ -12,6 +12,7 @@ use super::super::definition::{Definition, DiskDef};
 use super::super::drive::{self, device_id};
 use super::super::process;
 use super::super::slots::Slot;
+use super::super::unplug::{self, Unplug, unplug};
 use crate::link::qmp::Qmp;
 use crate::model::{Error, Result, shown};
 
@@ -21,19 +22,13 @@ pub const ANSWER: Duration = Duration::from_secs(30);
 pub const SLICE: Duration = Duration::from_millis(1500);
 /// Between two slices.
 pub const GAP: Duration = Duration::from_millis(100);
-/// A request to let go is made again, since a guest that boots may have missed the first.
-const AGAIN: Duration = Duration::from_secs(5);
 
-/// Whether QEMU has a device of this name.
+/// Whether QEMU has the device of this disk.
 ///
 /// # Errors
 /// When the monitor does not say.
 pub async fn has_device(qmp: &mut Qmp, name: &str) -> Result<bool> {
-    let answer = qmp
-        .execute("qom-list", json!({"path": "/machine/peripheral"}), ANSWER)
-        .await?;
-    let wanted = device_id(name);
-    Ok(items(&answer).any(|item| word(item, "name") == Some(&wanted)))
+    unplug::has_device(qmp, &device_id(name)).await
 }
 
 /// Whether it has a SCSI controller, which only a start can bring.
@@ -41,10 +36,7 @@ pub async fn has_device(qmp: &mut Qmp, name: &str) -> Result<bool> {
 /// # Errors
 /// When the monitor does not say.
 pub async fn has_scsi(qmp: &mut Qmp) -> Result<bool> {
-    let answer = qmp
-        .execute("qom-list", json!({"path": "/machine/peripheral"}), ANSWER)
-        .await?;
-    Ok(items(&answer).any(|item| word(item, "name") == Some("scsi0")))
+    unplug::has_device(qmp, "scsi0").await
 }
 
 /// The root ports that something is plugged into.
@@ -156,21 +148,10 @@ async fn has_node(qmp: &mut Qmp, node: &str) -> Result<bool> {
     Ok(items(&answer).any(|item| word(item, "node-name") == Some(node)))
 }
 
-/// What came of asking a guest to let go of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unplug {
-    /// It is out, and its image is closed.
-    Out,
-    /// The VM ended meanwhile.
-    Ended,
-    /// The guest did not let go in time; the request stays with it.
-    Kept,
-}
-
 /// Asks the guest to let go of a disk and waits for it. The image is closed only when the guest has.
 ///
 /// # Errors
-/// When QEMU or the guest refuses; `Refused` when cancelled, where the request stays with the guest.
+/// As [`unplug`].
 pub async fn detach(
     ctx: &Ctx,
     vm: &Definition,
@@ -178,59 +159,20 @@ pub async fn detach(
     cancel: &CancellationToken,
     limit: Duration,
 ) -> Result<Unplug> {
-    let until = Instant::now() + limit;
-    let id = device_id(name);
-    let mut asked: Option<Instant> = None;
-    let mut node = name.to_owned();
-    loop {
+    let Some(mut qmp) = process::connect(ctx, vm).await? else {
+        return Ok(Unplug::Ended);
+    };
+    let drive = drive_of(&mut qmp, name).await?;
+    let node = drive.as_ref().and_then(node_in).unwrap_or(name).to_owned();
+    drop(qmp);
+    let done = unplug(ctx, vm, name, cancel, limit).await?;
+    if done == Unplug::Out {
         let Some(mut qmp) = process::connect(ctx, vm).await? else {
             return Ok(Unplug::Ended);
         };
-        if let Some(found) = drive_of(&mut qmp, name).await?.as_ref().and_then(node_in) {
-            found.clone_into(&mut node);
-        }
-        if !has_device(&mut qmp, name).await? {
-            drop_node(&mut qmp, &node).await?;
-            return Ok(Unplug::Out);
-        }
-        if cancel.is_cancelled() {
-            return Err(Error::refused(
-                "cancelled: the guest was asked to let go and may still do so",
-            ));
-        }
-        if Instant::now() >= until {
-            return Ok(Unplug::Kept);
-        }
-        if asked.is_none_or(|at| at.elapsed() >= AGAIN) {
-            let answer = qmp.execute("device_del", json!({"id": id}), ANSWER).await;
-            match answer {
-                Err(error) if error.message.contains("already in the process") => {}
-                other => {
-                    other?;
-                }
-            }
-            asked = Some(Instant::now());
-        }
-        let slice = (Instant::now() + SLICE).min(until);
-        while let Some(event) = qmp
-            .event(slice.saturating_duration_since(Instant::now()))
-            .await?
-        {
-            let ours = word(&event.data, "device") == Some(&id);
-            if ours && event.name == "DEVICE_DELETED" {
-                break;
-            }
-            if ours && event.name == "DEVICE_UNPLUG_GUEST_ERROR" {
-                return Err(Error::refused(format!(
-                    "the guest keeps {}: it refused to let go",
-                    shown(name)
-                ))
-                .remedy("Unmount it inside the guest first."));
-            }
-        }
-        drop(qmp);
-        tokio::time::sleep(GAP).await;
+        drop_node(&mut qmp, &node).await?;
     }
+    Ok(done)
 }
 
 /// The elements of a list; of anything else, none.

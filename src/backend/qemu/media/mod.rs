@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::change::Seen;
 use super::ctx::Ctx;
 use super::definition::{Definition, MediumDef};
-use super::disks::live::{ANSWER, GAP, drive_of, drop_node, file_in};
+use super::disks::live::{ANSWER, GAP, SLICE, drive_of, drop_node, file_in};
 use super::disks::{Target, agree, failed, gone, save, show};
 use super::drive::device_id;
 use super::image;
@@ -230,13 +230,12 @@ async fn change(ctx: &Ctx, cx: &TaskCx, seen: &Seen, plan: &Plan) -> Result<Outc
         },
     )?;
     journal.phase(Phase::Working)?;
-    if let Some(mut qmp) = monitor {
+    if let Some(qmp) = monitor {
         cx.step(match &plan.image {
             Some(image) => format!("Put {} into {label}", show(image)),
             None => format!("Take the medium out of {label}"),
         });
-        let done = exchange(&mut qmp, id, plan).await;
-        drop(qmp);
+        let done = exchange(ctx, vm, id, plan, qmp).await;
         if let Err(error) = done {
             // The drive tells what is in it; it may have changed all the same.
             let undone = recover(ctx, vm, &plan.drive, plan.image.as_deref()).await;
@@ -254,8 +253,15 @@ async fn change(ctx: &Ctx, cx: &TaskCx, seen: &Seen, plan: &Plan) -> Result<Outc
     Ok(Outcome::changed(message))
 }
 
-/// Changes what is in a drive of the running VM.
-async fn exchange(qmp: &mut Qmp, id: &InstanceId, plan: &Plan) -> Result<()> {
+/// Changes what is in a drive of the running VM. While the guest opens its tray the monitor is given to
+/// others between two tries.
+async fn exchange(
+    ctx: &Ctx,
+    vm: &Definition,
+    id: &InstanceId,
+    plan: &Plan,
+    mut qmp: Qmp,
+) -> Result<()> {
     let (command, arguments) = call(&plan.drive, plan.image.as_deref(), plan.force);
     let until = Instant::now() + TRAY;
     loop {
@@ -266,17 +272,20 @@ async fn exchange(qmp: &mut Qmp, id: &InstanceId, plan: &Plan) -> Result<()> {
                 if Instant::now() >= until {
                     return Err(locked(id, &shown(&plan.drive)));
                 }
-                qmp.event(GAP).await?;
+                qmp.event(SLICE).await?;
             }
             Err(error) => return Err(error),
         }
+        drop(qmp);
+        tokio::time::sleep(GAP).await;
+        qmp = process::connect(ctx, vm).await?.ok_or_else(|| gone(id))?;
     }
     if plan.image.is_none() {
         let tray = json!({"id": device_id(&plan.drive)});
         qmp.execute("blockdev-close-tray", tray, ANSWER).await?;
     }
     // The medium that the VM was started with is a node of its own, which nothing uses now.
-    drop_node(qmp, &plan.drive).await
+    drop_node(&mut qmp, &plan.drive).await
 }
 
 fn write_down(

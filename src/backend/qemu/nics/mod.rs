@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
 
 use super::change::Seen;
 use super::ctx::Ctx;
@@ -186,7 +187,7 @@ fn remove_plan(ctx: &Ctx, seen: &Seen, wanted: &str) -> Result<Prepared> {
                 Some(format!("Resume it first: corral resume {id}")),
             ));
         }
-        let device = plug::device(&nic.name);
+        let device = super::drive::device_id(&nic.name);
         steps.push(Step::new(
             format!("Ask the guest to let go of {name}, and wait"),
             format!("QMP device_del {{\"id\": \"{}\"}}", shown(&device)),
@@ -247,10 +248,10 @@ async fn add(ctx: &Ctx, cx: &TaskCx, seen: &Seen, nic: NicDef) -> Result<Outcome
         }
         if let Err(error) = ctx.store.save(&vm) {
             // A guest has just got it; where it does not give it back, doctor does.
-            if plug::remove(&mut qmp, &name, PATIENCE, &|| false)
-                .await
-                .is_ok()
-            {
+            drop(qmp);
+            let never = CancellationToken::new();
+            let out = plug::remove(ctx, &seen.vm, &name, &never, PATIENCE).await;
+            if out.is_ok() {
                 journal.finish()?;
             }
             return Err(error);
@@ -274,21 +275,23 @@ async fn remove(ctx: &Ctx, cx: &TaskCx, seen: &Seen, nic: &str) -> Result<Outcom
     without(&mut vm, nic);
     let live = running(ctx, seen)?;
     if live.is_some_and(|live| live.nics.iter().any(|other| other.name == nic)) {
-        let mut qmp = process::connect(ctx, &seen.vm)
-            .await?
-            .ok_or_else(|| Error::conflict(format!("{id} ended meanwhile. Nothing was done")))?;
+        // Before anything is written down: another corral may have the monitor.
+        let there = process::connect(ctx, &seen.vm).await?;
+        drop(
+            there.ok_or_else(|| {
+                Error::conflict(format!("{id} ended meanwhile. Nothing was done"))
+            })?,
+        );
         let dir = ctx.store.dir(&vm.name)?;
         let change = Change::NicRemove {
             nic: nic.to_owned(),
         };
         let mut journal = Journal::begin(&dir, change)?;
         journal.phase(Phase::Working)?;
-        let cancelled = || cx.cancel.is_cancelled();
         let patience = cx.timeout.unwrap_or(PATIENCE);
-        if let Err(error) = plug::remove(&mut qmp, nic, patience, &cancelled).await {
+        if let Err(error) = plug::remove(ctx, &seen.vm, nic, &cx.cancel, patience).await {
             // The guest kept it: all is as it was.
-            let kept = plug::has_device(&mut qmp, &plug::device(nic)).await;
-            if kept.is_ok_and(|kept| kept) {
+            if plug::is_in(ctx, &seen.vm, nic).await.is_ok_and(|kept| kept) {
                 journal.finish()?;
             }
             return Err(error);
@@ -311,12 +314,12 @@ async fn remove(ctx: &Ctx, cx: &TaskCx, seen: &Seen, nic: &str) -> Result<Outcom
 /// # Errors
 /// When the guest does not let go of it.
 pub(super) async fn recover(ctx: &Ctx, vm: &Definition, change: &Change) -> Result<String> {
-    let mut qmp = process::connect(ctx, vm).await?;
+    let runs = process::connect(ctx, vm).await?.is_some();
     let paths = ctx.paths(&vm.uuid)?;
     let (name, stays) = match change {
         Change::NicAdd { nic } => {
             let kept = vm.nics.iter().any(|other| other.name == nic.name);
-            if kept && qmp.is_some() {
+            if kept && runs {
                 started::took(&paths, |vm| with(vm, nic))?;
             }
             (&nic.name, kept)
@@ -328,8 +331,8 @@ pub(super) async fn recover(ctx: &Ctx, vm: &Definition, change: &Change) -> Resu
     if stays {
         return Ok(format!("{said} is attached"));
     }
-    if let Some(qmp) = &mut qmp {
-        plug::remove(qmp, name, PATIENCE, &|| false).await?;
+    if runs {
+        plug::remove(ctx, vm, name, &CancellationToken::new(), PATIENCE).await?;
         started::took(&paths, |vm| without(vm, name))?;
     }
     let mut vm = vm.clone();

@@ -1,25 +1,19 @@
 //! A network interface into a running QEMU and out of it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::super::argv::nic_device;
-use super::super::definition::NicDef;
+use super::super::ctx::Ctx;
+use super::super::definition::{Definition, NicDef};
+use super::super::drive::device_id;
 use super::super::process;
 use super::super::slots::Slot;
+use super::super::unplug::{Unplug, has_device, unplug};
 use crate::link::qmp::Qmp;
 use crate::model::{Error, ErrorKind, Result, shown};
-
-/// A guest that has lost the request, while it boots, is asked again this often.
-const AGAIN: Duration = Duration::from_secs(5);
-/// How long one look at the events takes.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// The ID of a NIC's device.
-pub fn device(nic: &str) -> String {
-    format!("{nic}-dev")
-}
 
 /// What `netdev_add` gets.
 pub fn netdev_args(nic: &NicDef) -> Value {
@@ -33,29 +27,9 @@ pub fn netdev_args(nic: &NicDef) -> Value {
 pub fn device_args(nic: &NicDef) -> Value {
     let bus = nic.slot.map_or_else(String::new, |slot| slot.to_string());
     json!({
-        "driver": nic_device(&nic.model).unwrap_or_default(), "id": device(&nic.name),
+        "driver": nic_device(&nic.model).unwrap_or_default(), "id": device_id(&nic.name),
         "netdev": nic.name, "mac": nic.mac, "bus": bus, "addr": "0x0",
     })
-}
-
-/// Whether QEMU has a device of this ID.
-///
-/// # Errors
-/// Those of the monitor.
-pub async fn has_device(qmp: &mut Qmp, id: &str) -> Result<bool> {
-    let all = qmp
-        .execute(
-            "qom-list",
-            json!({"path": "/machine/peripheral"}),
-            process::MONITOR,
-        )
-        .await?;
-    let all = all
-        .as_array()
-        .ok_or_else(|| Error::backend("QEMU's list of devices is none"))?;
-    Ok(all
-        .iter()
-        .any(|item| item.get("name").and_then(Value::as_str) == Some(id)))
 }
 
 /// Plugs one in, and looks whether it is there. A failure leaves nothing of it.
@@ -75,7 +49,7 @@ pub async fn add(qmp: &mut Qmp, nic: &NicDef) -> Result<()> {
         .execute("device_add", device_args(nic), process::MONITOR)
         .await;
     let plugged = match plugged {
-        Ok(_) if has_device(qmp, &device(&nic.name)).await? => Ok(()),
+        Ok(_) if has_device(qmp, &device_id(&nic.name)).await? => Ok(()),
         Ok(_) => Err(Error::backend(format!(
             "QEMU took {} and does not have it",
             shown(&nic.name)
@@ -94,47 +68,25 @@ pub async fn add(qmp: &mut Qmp, nic: &NicDef) -> Result<()> {
 /// would end that under a guest that still uses it.
 ///
 /// # Errors
-/// `TimedOut` when the guest keeps it, `Refused` when `cancelled` says so: then it is as it was.
+/// `TimedOut` when the guest keeps it, `Refused` when cancelled: then it is as it was.
 pub async fn remove(
-    qmp: &mut Qmp,
+    ctx: &Ctx,
+    vm: &Definition,
     nic: &str,
+    cancel: &CancellationToken,
     patience: Duration,
-    cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<()> {
-    let id = device(nic);
-    let until = Instant::now() + patience;
-    let mut asked: Option<Instant> = None;
-    while has_device(qmp, &id).await? {
-        if asked.is_none_or(|at| at.elapsed() >= AGAIN) {
-            match qmp
-                .execute("device_del", json!({"id": id}), process::MONITOR)
-                .await
-            {
-                Ok(_) => {}
-                Err(error) if error.kind == ErrorKind::NotFound => break,
-                // One that is being let go is not asked twice.
-                Err(error) if asked.is_some() || error.message.contains("in the process") => {}
-                Err(error) => return Err(error),
-            }
-            asked = Some(Instant::now());
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Error::timed_out(format!(
-                "the guest has not let go of {}; it keeps it for now",
-                shown(nic)
-            ))
-            .remedy("Ask again once the guest has booted, or stop it first"));
-        }
-        if cancelled() {
-            return Err(Error::refused(format!(
-                "cancelled; the guest was asked to let go of {} and may still do so",
-                shown(nic)
-            ))
-            .remedy("See what it does: corral nic list"));
-        }
-        gone(qmp, &id, left.min(LOOK)).await?;
+    if unplug(ctx, vm, nic, cancel, patience).await? == Unplug::Kept {
+        return Err(Error::timed_out(format!(
+            "the guest has not let go of {}; it keeps it for now",
+            shown(nic)
+        ))
+        .remedy("Ask again once the guest has booted, or stop it first"));
     }
+    // With its QEMU the network is gone too.
+    let Some(mut qmp) = process::connect(ctx, vm).await? else {
+        return Ok(());
+    };
     match qmp
         .execute("netdev_del", json!({"id": nic}), process::MONITOR)
         .await
@@ -148,20 +100,13 @@ pub async fn remove(
     }
 }
 
-/// Waits for the word that a device is gone, at most `limit`. The list of devices decides.
-async fn gone(qmp: &mut Qmp, id: &str, limit: Duration) -> Result<()> {
-    let until = Instant::now() + limit;
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        match qmp.event(left).await? {
-            Some(event)
-                if event.name == "DEVICE_DELETED"
-                    && event.data.get("device").and_then(Value::as_str) == Some(id) =>
-            {
-                return Ok(());
-            }
-            Some(_) if !left.is_zero() => {}
-            _ => return Ok(()),
-        }
+/// Whether the running VM still has it.
+///
+/// # Errors
+/// When its monitor does not say.
+pub async fn is_in(ctx: &Ctx, vm: &Definition, nic: &str) -> Result<bool> {
+    match process::connect(ctx, vm).await? {
+        Some(mut qmp) => has_device(&mut qmp, &device_id(nic)).await,
+        None => Ok(false),
     }
 }

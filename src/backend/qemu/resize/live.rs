@@ -4,8 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::super::nics::plug::has_device;
+use super::super::ctx::Ctx;
+use super::super::definition::Definition;
+use super::super::disks::live::GAP;
 use super::super::process;
+use super::super::unplug::has_device;
 use crate::backend::contract::TaskCx;
 use crate::link::qmp::Qmp;
 use crate::model::{Bytes, Error, Result};
@@ -204,13 +207,20 @@ pub async fn set_balloon(qmp: &mut Qmp, to: Bytes) -> Result<()> {
 ///
 /// # Errors
 /// `TimedOut` with what was reached, `Refused` when the user cancelled.
-pub async fn balloon(qmp: &mut Qmp, cx: &TaskCx, to: Bytes, patience: Duration) -> Result<()> {
-    let before = balloon_now(qmp).await?;
-    set_balloon(qmp, to).await?;
+pub async fn balloon(
+    ctx: &Ctx,
+    vm: &Definition,
+    cx: &TaskCx,
+    to: Bytes,
+    patience: Duration,
+) -> Result<()> {
+    let mut qmp = monitor(ctx, vm).await?;
+    let before = balloon_now(&mut qmp).await?;
+    set_balloon(&mut qmp, to).await?;
     let until = Instant::now() + patience;
     let way = before.0.abs_diff(to.0);
     loop {
-        let now = balloon_now(qmp).await?;
+        let now = balloon_now(&mut qmp).await?;
         let missing = now.0.abs_diff(to.0);
         if missing <= NEAR {
             return Ok(());
@@ -218,7 +228,7 @@ pub async fn balloon(qmp: &mut Qmp, cx: &TaskCx, to: Bytes, patience: Duration) 
         cx.progress(way.saturating_sub(missing) >> 20, way >> 20);
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || cx.cancel.is_cancelled() {
-            set_balloon(qmp, before).await?;
+            set_balloon(&mut qmp, before).await?;
             if cx.cancel.is_cancelled() {
                 return Err(Error::refused(format!(
                     "cancelled; the guest was at {now} and goes back to {before}"
@@ -242,7 +252,20 @@ pub async fn balloon(qmp: &mut Qmp, cx: &TaskCx, to: Bytes, patience: Duration) 
                 _ => break,
             }
         }
+        // Others look at the VM too.
+        drop(qmp);
+        tokio::time::sleep(GAP).await;
+        qmp = monitor(ctx, vm).await?;
     }
+}
+
+/// The monitor of a VM that runs.
+///
+/// # Errors
+/// `Conflict` when it ended.
+pub async fn monitor(ctx: &Ctx, vm: &Definition) -> Result<Qmp> {
+    let ended = || Error::conflict(format!("{} ended meanwhile", ctx.called(vm)));
+    process::connect(ctx, vm).await?.ok_or_else(ended)
 }
 
 #[cfg(test)]

@@ -418,9 +418,8 @@ impl Resize {
             ctx.store.save(after)?;
             return Ok(done(ctx, seen, after));
         }
-        let mut qmp = process::connect(ctx, &seen.vm).await?.ok_or_else(|| {
-            Error::conflict(format!("{} ended meanwhile. Nothing was done", seen.id))
-        })?;
+        // Before anything is written down: another corral may have the monitor.
+        drop(live::monitor(ctx, &seen.vm).await?);
         let dir = ctx.store.dir(&seen.vm.name)?;
         let mut journal = Journal::begin(
             &dir,
@@ -430,11 +429,11 @@ impl Resize {
         )?;
         journal.phase(Phase::Working)?;
         let mut taken = Steps::default();
-        let applied = apply(&mut qmp, cx, steps, &mut taken).await;
+        let applied = apply(ctx, &seen.vm, cx, steps, &mut taken).await;
         let mut reached = after.clone();
         if applied.is_err() {
             // What a guest was given stays with it, and is written down.
-            let now = look(&mut qmp).await?;
+            let now = look(&mut live::monitor(ctx, &seen.vm).await?).await?;
             taken.add_cpus = now.cpus.saturating_sub(running.cpus);
             reached.cpus = seen.vm.cpus.max(now.cpus);
             if taken.module != steps.module || taken.balloon != steps.balloon {
@@ -443,7 +442,6 @@ impl Resize {
             }
         }
         journal.phase(Phase::Recording)?;
-        drop(qmp);
         ctx.store.save(&reached)?;
         follow(ctx, &seen.vm, running, &taken)?;
         journal.finish()?;
@@ -462,22 +460,32 @@ impl Resize {
 }
 
 /// Does the steps in order; `done` says how far that came.
-async fn apply(qmp: &mut Qmp, cx: &TaskCx, steps: &Steps, done: &mut Steps) -> Result<()> {
+async fn apply(
+    ctx: &Ctx,
+    vm: &Definition,
+    cx: &TaskCx,
+    steps: &Steps,
+    done: &mut Steps,
+) -> Result<()> {
     if let Some(to) = steps.balloon {
         cx.step(format!("Ask the guest to keep {to}"));
         let patience = cx.timeout.unwrap_or(PATIENCE);
-        live::balloon(qmp, cx, to, patience).await?;
+        live::balloon(ctx, vm, cx, to, patience).await?;
         done.balloon = steps.balloon;
     }
     cx.checkpoint()?;
+    if steps.module.is_none() && steps.add_cpus == 0 {
+        return Ok(());
+    }
+    let mut qmp = live::monitor(ctx, vm).await?;
     if let Some((number, size)) = steps.module {
         cx.step(format!("Plug {size} of memory in"));
-        live::add_memory(qmp, number, size).await?;
+        live::add_memory(&mut qmp, number, size).await?;
         done.module = steps.module;
     }
     if steps.add_cpus > 0 {
         cx.step(format!("Plug {} in", cpus(steps.add_cpus)));
-        live::add_cpus(qmp, Some(cx), steps.add_cpus).await?;
+        live::add_cpus(&mut qmp, Some(cx), steps.add_cpus).await?;
         done.add_cpus = steps.add_cpus;
     }
     Ok(())
