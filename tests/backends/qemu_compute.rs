@@ -70,6 +70,7 @@ fn at(port: u16, guest: u16, protocol: &str) -> PublishRequest {
 
 fn off(guest: u16, port: Option<u16>, protocol: &str) -> PublishRequest {
     PublishRequest::Unpublish {
+        address: None,
         guest,
         port,
         protocol: protocol.to_owned(),
@@ -215,6 +216,13 @@ async fn ports_come_and_go_while_the_guest_runs() {
     drop(late);
 
     // Away again: nobody listens, and the definition says the same.
+    let elsewhere = PublishRequest::Unpublish {
+        address: Some("0.0.0.0".to_owned()),
+        guest: 22,
+        port: Some(port),
+        protocol: "tcp".to_owned(),
+    };
+    assert!(!publish(&lab, "web", elsewhere).await.unwrap().changed);
     assert!(!is_refused(port));
     let gone = publish(&lab, "web", off(22, Some(port), "tcp")).await;
     assert!(gone.unwrap().changed);

@@ -202,6 +202,7 @@ async fn publish(bench: &Bench, id: &InstanceId) {
         protocol: "tcp".to_owned(),
     };
     let unpublish = PublishRequest::Unpublish {
+        address: None,
         guest: 8080,
         port: Some(port),
         protocol: "tcp".to_owned(),

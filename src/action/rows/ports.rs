@@ -46,7 +46,7 @@ const UNPUBLISH: Row = Row {
     fields: &[Field::new(
         "port",
         FieldKind::Text,
-        "[PORT:]GUESTPORT[/udp]; without PORT wherever it is published",
+        "[[ADDRESS:]PORT:]GUESTPORT[/udp]; without PORT wherever it is published",
     )
     .required()],
     risk: Risk::Confirm,
@@ -148,13 +148,19 @@ async fn unpublish(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut shape = Shape::of(&action)?;
     shape.ask = format!("No longer publish port {} of", typed.guest);
     plan_instances(&engine, action, shape, |_| {
-        Ok(Request::Publish(PublishRequest::Unpublish {
-            guest: typed.guest,
-            port: typed.port.filter(|port| *port > 0),
-            protocol: typed.protocol.to_owned(),
-        }))
+        Ok(Request::Publish(no_longer(&typed)))
     })
     .await
+}
+
+/// Where nothing is said of the address or port, it is all of them.
+fn no_longer(typed: &Typed) -> PublishRequest {
+    PublishRequest::Unpublish {
+        address: typed.address.clone(),
+        guest: typed.guest,
+        port: typed.port.filter(|port| *port > 0),
+        protocol: typed.protocol.to_owned(),
+    }
 }
 
 async fn list(engine: Arc<Engine>, action: Action) -> Result<Data> {
@@ -197,6 +203,13 @@ mod tests {
         ] {
             assert_eq!(text(read("port", typed).unwrap()), means, "{typed}");
         }
+        let ends = |text| match no_longer(&read("port", text).unwrap()) {
+            PublishRequest::Unpublish { address, port, .. } => (address, port),
+            other @ PublishRequest::Publish { .. } => panic!("{other:?}"),
+        };
+        let all = Some("0.0.0.0".to_owned());
+        assert_eq!(ends("0.0.0.0:1:2"), (all, Some(1)));
+        assert_eq!(ends("0:2"), (None, None));
         for odd in [
             "", "x", "80:", ":80", "80:0", "70000", "a:1:2", "80/sctp", "1:2:3:4", "80\u{1b}",
         ] {

@@ -127,6 +127,8 @@ pub enum PublishRequest {
     },
     /// No longer.
     Unpublish {
+        /// Only where it is published at this address.
+        address: Option<String>,
         /// Port inside the guest.
         guest: u16,
         /// Only where it is published here.

@@ -11,6 +11,28 @@ use crate::model::{Bytes, Error, Result, encode_segment, shown};
 /// The newest format of `vm.toml` that this corral writes.
 pub const FORMAT: u32 = 1;
 
+/// More need an interrupt remapping unit, which these machines do not have.
+pub const MOST_CPUS: u32 = 255;
+/// The largest memory of a machine.
+pub const MOST_MEMORY: Bytes = Bytes(1 << 43);
+
+/// Whether a machine can have so much.
+///
+/// # Errors
+/// The key of what it cannot have, and why.
+pub fn sizes_fit(cpus: u32, memory: Bytes) -> Result<(), (&'static str, Error)> {
+    if !(1..=MOST_CPUS).contains(&cpus) {
+        let why = format!("{cpus} CPUs are not possible: 1 to {MOST_CPUS}");
+        return Err(("cpus", Error::invalid(why)));
+    }
+    if memory < Bytes::mib(16) || memory > MOST_MEMORY {
+        let why = format!("{memory} of memory is not possible: 16 MiB to 8 TiB");
+        let remedy = "Give a size within that, with its unit: --memory 2G";
+        return Err(("memory", Error::invalid(why).remedy(remedy)));
+    }
+    Ok(())
+}
+
 /// Longest encoded name: with `vm.toml.new` and the like beside it, file systems take 255 bytes.
 const LONGEST_NAME: usize = 200;
 
@@ -203,6 +225,14 @@ impl Protocol {
         match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+        }
+    }
+
+    /// What stands behind a port that is not TCP's.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Tcp => "",
+            Self::Udp => "/udp",
         }
     }
 

@@ -23,22 +23,23 @@ pub struct Claim {
 /// A port with what it carries: TCP and UDP do not meet.
 pub type Taken = BTreeMap<(Protocol, u16), String>;
 
-/// Claims TCP ports: each (address, port), 0 picks one.
+/// Claims the ports of a new VM; 0 picks one.
 ///
 /// # Errors
 /// `Conflict` for a port that another VM or program has.
-pub async fn claim(ctx: &Ctx, wanted: &[(String, u16)]) -> Result<Claim> {
+pub async fn claim(ctx: &Ctx, wanted: &[Forward]) -> Result<Claim> {
     let lock = locks::ports(ctx).await?;
     let mut taken = defined(ctx, None)?;
     let mut out = Vec::new();
-    for (host, port) in wanted {
-        let found = if *port == 0 {
-            pick(Protocol::Tcp, host, &taken)?
+    for forward in wanted {
+        let (protocol, host, port) = (forward.protocol, &forward.host, forward.port);
+        let found = if port == 0 {
+            pick(protocol, host, &taken)?
         } else {
-            refuse_taken((Protocol::Tcp, *port), host, &taken, TAKE_ANOTHER)?;
-            *port
+            refuse_taken((protocol, port), host, &taken, TAKE_ANOTHER)?;
+            port
         };
-        taken.insert((Protocol::Tcp, found), "this VM".to_owned());
+        taken.insert((protocol, found), "this VM".to_owned());
         out.push(found);
     }
     Ok(Claim {
@@ -227,4 +228,41 @@ fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(letters).collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ctx::tests::context;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_udp_port_is_claimed_as_one() {
+        let root = tempfile::tempdir().unwrap();
+        let ctx = context(root.path());
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut forward = Forward {
+            host: "127.0.0.1".to_owned(),
+            port: socket.local_addr().unwrap().port(),
+            guest: 53,
+            protocol: Protocol::Udp,
+            picked: false,
+        };
+        let error = claim(&ctx, &[forward.clone()]).await.unwrap_err();
+        assert!(error.message.contains("used by another program"), "{error}");
+        drop(socket);
+        // Who listens there with TCP is not in its way.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        forward.port = listener.local_addr().unwrap().port();
+        let both = [
+            forward.clone(),
+            Forward {
+                protocol: Protocol::Tcp,
+                port: 0,
+                ..forward
+            },
+        ];
+        let claimed = claim(&ctx, &both).await.unwrap();
+        assert_eq!(claimed.ports[0], both[0].port);
+        assert_ne!(claimed.ports[1], 0);
+    }
 }

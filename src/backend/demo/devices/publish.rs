@@ -21,10 +21,11 @@ impl Demo {
                 protocol,
             } => self.publish_port(guest, &address, port, inside, protocol),
             PublishRequest::Unpublish {
+                address,
                 guest: inside,
                 port,
                 protocol,
-            } => self.unpublish_port(guest, inside, port, &protocol),
+            } => self.unpublish_port(guest, inside, address.as_deref(), port, &protocol),
         }
     }
 
@@ -93,15 +94,15 @@ impl Demo {
         &self,
         guest: &Guest,
         inside: u16,
+        address: Option<&str>,
         port: Option<u16>,
         protocol: &str,
     ) -> Prepared {
         let id = guest.id();
         let here = |host: &str| {
-            port.is_none_or(|port| {
-                host.rsplit_once(':')
-                    .is_some_and(|(_, number)| number == port.to_string())
-            })
+            let (at, number) = host.rsplit_once(':').unwrap_or((host, ""));
+            port.is_none_or(|port| number == port.to_string())
+                && address.is_none_or(|address| at == address)
         };
         let acts: Vec<Act> = guest
             .base

@@ -1,18 +1,20 @@
 //! Carries a clone out: all of it, or nothing stays.
 
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use super::super::change::Seen;
+use super::super::create::{claim_folder, define, settled};
 use super::super::ctx::Ctx;
+use super::super::families::first_start;
 use super::super::image;
 use super::super::op::{Change, Journal, Phase};
-use super::super::{events, inventory, locks, ports, process};
+use super::super::{events, inventory, locks, process};
 use super::{Cloning, identity, plan};
 use crate::backend::contract::TaskCx;
 use crate::link::files::{fault, make_dir};
-use crate::model::{Error, EventLevel, Outcome, Result, shown};
+use crate::model::{Error, EventLevel, Outcome, Result};
 
 pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) -> Result<Outcome> {
     let source = inventory::load(ctx, &cloning.source)?;
@@ -29,30 +31,9 @@ pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) 
         .remedy("Look at it and ask again."));
     }
     let name = &cloning.definition.name;
-    let dir = ctx.store.dir(name)?;
-    make_dir(ctx.store.root())?;
-    // Whoever makes the folder has the name: two at once cannot both.
-    fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&dir)
-        .map_err(|e| {
-            if e.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::conflict(format!("there is already a VM called \"{}\"", shown(name)))
-                    .remedy("Choose another name.")
-            } else {
-                fault("make", &dir, e)
-            }
-        })?;
-    if let Err(mut error) = fill(ctx, cx, cloning, &dir).await {
-        // Made by this very call, so all of it is ours.
-        if let Err(e) = fs::remove_dir_all(&dir) {
-            cx.log(format!("{} could not be removed: {e}", dir.display()));
-        }
-        if !error.message.contains("Nothing was created") {
-            error.message = format!("{}. Nothing was created", error.message);
-        }
-        return Err(error);
-    }
+    let dir = claim_folder(ctx, name)?;
+    let made = fill(ctx, cx, cloning, &dir).await;
+    settled(cx, &dir, made)?;
     drop(lock);
     let vm = ctx.store.load(name)?;
     events::say(
@@ -66,13 +47,10 @@ pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) 
     let mut said = vec![format!("{id} is made")];
     if cloning.request.start {
         cx.step(format!("Start {id}"));
-        {
-            let _lock = locks::vm(ctx, &vm.uuid, name).await?;
-            process::spawn(ctx, &vm).await.map_err(|mut e| {
-                e.message = format!("{id} is made, but did not start: {}", e.message);
-                e
-            })?;
-        }
+        first_start(ctx, name).await.map_err(|mut e| {
+            e.message = format!("{id} is made, but did not start: {}", e.message);
+            e
+        })?;
         said = vec![format!("{id} is made, running")];
         said.extend(identity::settle(ctx, cx, &vm).await);
     }
@@ -109,17 +87,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<(
     cx.step("Define it");
     // Once for all of them: what is defined is on the disk.
     image::settle_all(cloning.jobs.iter().map(|job| job.to.clone()).collect()).await?;
-    // The ports are ours once the definition with them is saved.
-    let mut definition = cloning.definition.clone();
-    let slots = || definition.nics.iter().flat_map(|nic| &nic.forwards);
-    let wanted: Vec<(String, u16)> = slots().map(|f| (f.host.clone(), f.port)).collect();
-    let claim = ports::claim(ctx, &wanted).await?;
-    let slots = definition.nics.iter_mut().flat_map(|nic| &mut nic.forwards);
-    for (slot, port) in slots.zip(&claim.ports) {
-        slot.port = *port;
-    }
-    ctx.store.save(&definition)?;
-    drop(claim);
+    define(ctx, &cloning.definition).await?;
     journal.phase(Phase::Recording)?;
     journal.finish()
 }

@@ -164,9 +164,8 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()>
 /// Saves the definition of a new VM. The ports are its own once it is saved.
 pub async fn define(ctx: &Ctx, wanted: &Definition) -> Result<()> {
     let mut definition = wanted.clone();
-    let forwards = || wanted.nics.iter().flat_map(|nic| &nic.forwards);
-    let ports: Vec<(String, u16)> = forwards().map(|f| (f.host.clone(), f.port)).collect();
-    let claim = ports::claim(ctx, &ports).await?;
+    let forwards = wanted.nics.iter().flat_map(|nic| nic.forwards.clone());
+    let claim = ports::claim(ctx, &forwards.collect::<Vec<_>>()).await?;
     let slots = definition.nics.iter_mut().flat_map(|nic| &mut nic.forwards);
     for (slot, port) in slots.zip(&claim.ports) {
         slot.port = *port;

@@ -1,10 +1,10 @@
 //! Small decisions about a new VM: limits, devices, ports.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::Path;
 
-use super::super::definition::{Forward, NicDef, Protocol, mac};
+use super::super::definition::{Forward, NicDef, Protocol, mac, sizes_fit};
+use super::super::publish::address_of;
 use super::super::slots::{SPARE, Slot};
 use crate::backend::contract::CreateRequest;
 use crate::model::{Bytes, Error, Field, FieldKind, Result, shown};
@@ -124,20 +124,7 @@ impl Set {
 }
 
 pub(super) fn limits(request: &CreateRequest) -> Result<()> {
-    // More than 255 need an interrupt remapping unit, which these machines do not have.
-    if !(1..=255).contains(&request.cpus) {
-        return Err(Error::invalid(format!(
-            "{} CPUs are not possible: 1 to 255",
-            request.cpus
-        )));
-    }
-    if request.memory < Bytes::mib(16) || request.memory > Bytes(1 << 43) {
-        return Err(Error::invalid(format!(
-            "{} of memory is not possible: 16 MiB to 8 TiB",
-            request.memory
-        ))
-        .remedy("Give a size within that, with its unit: --memory 2G"));
-    }
+    sizes_fit(request.cpus, request.memory).map_err(|(_, error)| error)?;
     // A q35 has six SATA ports; one may be the disk's, one the seed's.
     if request.cdroms.len() > 4 {
         return Err(Error::invalid("at most 4 CD-ROMs are possible"));
@@ -192,13 +179,7 @@ pub(super) fn forwards(request: &CreateRequest) -> Result<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut notes = Vec::new();
     for (host, port, guest) in &request.publish {
-        let address: IpAddr = host.parse().map_err(|_| {
-            Error::invalid(format!(
-                "\"{}\" is no address to publish a port on",
-                shown(host)
-            ))
-            .remedy("Write it like 127.0.0.1:2222:22")
-        })?;
+        let address = address_of(host)?;
         if *guest == 0 {
             return Err(Error::invalid("port 0 of the guest cannot be published"));
         }

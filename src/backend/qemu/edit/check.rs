@@ -2,18 +2,19 @@
 //! make it another machine.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::Path;
 
 use super::super::accel::Accel;
 use super::super::argv;
 use super::super::ctx::Ctx;
-use super::super::definition::{Definition, FORMAT, FirmwareKind};
+use super::super::definition::{Definition, FORMAT, FirmwareKind, sizes_fit};
 use super::super::machine::Offer;
 use super::super::marks::check_tag;
+use super::super::nics::read_mac;
+use super::super::publish::address_of;
 use super::super::store::{self, Store};
 use super::place::place;
-use crate::model::{Bytes, Error, Result, nearest, shown};
+use crate::model::{Error, Result, nearest, shown};
 
 /// One look at a new text.
 pub(super) struct Check<'a> {
@@ -289,6 +290,7 @@ const KEYS: &[&str] = &[
     "max_cpus",
     "memory",
     "max_memory",
+    "dimms",
     "machine",
     "cpu_model",
     "firmware",
@@ -321,6 +323,7 @@ const KEYS: &[&str] = &[
     "host",
     "port",
     "guest",
+    "protocol",
     "picked",
     "slot",
 ];
@@ -329,15 +332,8 @@ const KEYS: &[&str] = &[
 fn values(vm: &Definition) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut fault = |key: String, what: String| faults.push((key, what));
-    if !(1..=255).contains(&vm.cpus) {
-        fault(
-            "cpus".into(),
-            format!("{} CPUs are not possible: 1 to 255", vm.cpus),
-        );
-    }
-    if vm.memory < Bytes::mib(16) || vm.memory > Bytes(1 << 43) {
-        let what = format!("{} of memory is not possible: 16M to 8T", vm.memory);
-        fault("memory".into(), what);
+    if let Err((key, error)) = sizes_fit(vm.cpus, vm.memory) {
+        fault(key.into(), error.message);
     }
     if vm.firmware.kind == FirmwareKind::Uefi
         && (vm.firmware.code.is_none() || vm.firmware.vars.is_none())
@@ -383,20 +379,19 @@ fn values(vm: &Definition) -> Vec<Fault> {
     }
     let mut ports = BTreeSet::new();
     for (n, nic) in vm.nics.iter().enumerate() {
-        if !is_mac(&nic.mac) {
+        if read_mac(&nic.mac).ok() != Some(nic.mac.to_ascii_lowercase()) {
             let what = format!("\"{}\" is no MAC address of a machine", shown(&nic.mac));
             fault(format!("nics.{n}.mac"), what);
         }
         for (m, forward) in nic.forwards.iter().enumerate() {
             let key = format!("nics.{n}.forwards.{m}");
-            if forward.host.parse::<IpAddr>().is_err() {
-                let what = format!("\"{}\" is no address to listen on", shown(&forward.host));
-                fault(format!("{key}.host"), what);
+            if let Err(error) = address_of(&forward.host) {
+                fault(format!("{key}.host"), error.message);
             }
             if forward.guest == 0 {
                 fault(format!("{key}.guest"), "0 is no port of a guest".into());
             }
-            if forward.port != 0 && !ports.insert(forward.port) {
+            if forward.port != 0 && !ports.insert((forward.protocol, forward.port)) {
                 let what = format!("port {} is published twice", forward.port);
                 fault(format!("{key}.port"), what);
             }
@@ -405,17 +400,91 @@ fn values(vm: &Definition) -> Vec<Fault> {
     faults
 }
 
-/// Six bytes, and not a group's address.
-fn is_mac(text: &str) -> bool {
-    let bytes: Vec<Option<u8>> = text
-        .split(':')
-        .map(|part| {
-            (part.len() == 2)
-                .then(|| u8::from_str_radix(part, 16).ok())
-                .flatten()
-        })
-        .collect();
-    bytes.len() == 6
-        && bytes.iter().all(Option::is_some)
-        && bytes[0].is_some_and(|first| first & 1 == 0)
+#[cfg(test)]
+mod tests {
+    use super::super::super::definition::tests::sample;
+    use super::super::super::definition::{Forward, Protocol};
+    use super::super::super::slots::Slot;
+    use super::*;
+    use crate::model::Bytes;
+
+    fn vm() -> Definition {
+        let mut vm = sample("a", Path::new("/d"));
+        vm.nics[0].forwards = [Protocol::Tcp, Protocol::Udp]
+            .map(|protocol| Forward {
+                host: "127.0.0.1".to_owned(),
+                port: 8053,
+                guest: 53,
+                protocol,
+                picked: true,
+            })
+            .into();
+        vm
+    }
+
+    #[test]
+    fn tcp_and_udp_do_not_meet_and_twice_the_same_does() {
+        let mut vm = vm();
+        assert!(values(&vm).is_empty(), "{:?}", values(&vm));
+        vm.nics[0].forwards[0].protocol = Protocol::Udp;
+        assert_eq!(values(&vm)[0].0, "nics.0.forwards.1.port");
+    }
+
+    #[test]
+    fn values_that_no_machine_takes_are_named_by_their_key() {
+        let faults = |change: &dyn Fn(&mut Definition)| {
+            let mut vm = vm();
+            change(&mut vm);
+            values(&vm)
+                .into_iter()
+                .map(|fault| fault.0)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(faults(&|vm| vm.cpus = 256), ["cpus"]);
+        assert_eq!(faults(&|vm| vm.memory = Bytes(1)), ["memory"]);
+        for mac in [
+            "00:00:00:00:00:00",
+            "01:00:00:00:00:01",
+            "52-54-00-00-00-01",
+            "+2:0:0:0:0:0",
+        ] {
+            assert_eq!(
+                faults(&|vm| mac.clone_into(&mut vm.nics[0].mac)),
+                ["nics.0.mac"],
+                "{mac}"
+            );
+        }
+        // QEMU's own network listens on no other.
+        let host = |vm: &mut Definition| vm.nics[0].forwards[0].host = "::1".to_owned();
+        assert_eq!(faults(&host), ["nics.0.forwards.0.host"]);
+    }
+
+    #[test]
+    fn every_key_of_a_definition_is_known() {
+        fn keys(value: &toml::Value, into: &mut BTreeSet<String>) {
+            match value {
+                toml::Value::Table(table) => {
+                    for (key, value) in table {
+                        into.insert(key.clone());
+                        keys(value, into);
+                    }
+                }
+                toml::Value::Array(list) => list.iter().for_each(|value| keys(value, into)),
+                _ => {}
+            }
+        }
+        let mut vm = vm();
+        vm.max_cpus = Some(2);
+        vm.max_memory = Some(Bytes::gib(1));
+        vm.dimms = vec![Bytes::mib(128)];
+        vm.nics[0].slot = Some(Slot::Spare(1));
+        let mut all = BTreeSet::new();
+        keys(&toml::Value::try_from(&vm).unwrap(), &mut all);
+        assert!(all.contains("dimms") && all.contains("protocol"), "{all:?}");
+        let known: BTreeSet<String> = KEYS.iter().map(|key| (*key).to_owned()).collect();
+        assert_eq!(
+            all.difference(&known).collect::<Vec<_>>(),
+            Vec::<&String>::new()
+        );
+    }
 }

@@ -4,6 +4,8 @@ pub mod addresses;
 mod choose;
 pub mod plug;
 
+pub(super) use choose::read_mac;
+
 use std::sync::Arc;
 use std::time::Duration;
 

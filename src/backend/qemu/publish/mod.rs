@@ -23,13 +23,13 @@ pub struct Publish(pub Arc<Ctx>);
 /// What `run` does.
 struct Plan {
     id: InstanceId,
-    nic: String,
     what: What,
 }
 
+/// Each forward with its network interface.
 enum What {
-    Add(Forward),
-    Remove(Vec<Forward>),
+    Add(String, Forward),
+    Remove(Vec<(String, Forward)>),
 }
 
 #[async_trait]
@@ -68,10 +68,12 @@ impl Changes<PublishRequest> for Publish {
                 forward.and_then(|forward| add_plan(ctx, &seen, forward))
             }
             PublishRequest::Unpublish {
+                address,
                 guest,
                 port,
                 protocol,
-            } => word(&protocol).map(|protocol| remove_plan(&seen, guest, port, protocol)),
+            } => word(&protocol)
+                .map(|protocol| remove_plan(&seen, address.as_deref(), guest, port, protocol)),
         };
         Ok(plan.unwrap_or_else(|error| Prepared::failed(seen.token(), &error)))
     }
@@ -86,8 +88,8 @@ impl Changes<PublishRequest> for Publish {
         seen.still(&prepared.token)?;
         cx.checkpoint()?;
         let done = match plan.what {
-            What::Add(forward) => add(ctx, cx, &seen, &plan.nic, forward).await,
-            What::Remove(forwards) => remove(ctx, cx, &seen, &plan.nic, &forwards).await,
+            What::Add(nic, forward) => add(ctx, cx, &seen, &nic, forward).await,
+            What::Remove(forwards) => remove(ctx, cx, &seen, &forwards).await,
         };
         done.map_err(|error| op::remedied(&dir, error))
     }
@@ -104,7 +106,11 @@ fn word(protocol: &str) -> Result<Protocol> {
     }
 }
 
-fn address_of(text: &str) -> Result<Ipv4Addr> {
+/// The address of a forward.
+///
+/// # Errors
+/// `Invalid` for what QEMU's own network does not listen on.
+pub(super) fn address_of(text: &str) -> Result<Ipv4Addr> {
     text.parse().map_err(|_| {
         Error::invalid(format!(
             "{} is no IPv4 address: QEMU's own network listens on no other",
@@ -120,12 +126,7 @@ fn place(forward: &Forward) -> String {
         0 => "a free port".to_owned(),
         port => port.to_string(),
     };
-    let udp = if forward.protocol == Protocol::Udp {
-        "/udp"
-    } else {
-        ""
-    };
-    format!("{}:{port}{udp}", forward.host)
+    format!("{}:{port}{}", forward.host, forward.protocol.suffix())
 }
 
 fn add_plan(ctx: &Ctx, seen: &Seen, forward: Forward) -> Result<Prepared> {
@@ -162,14 +163,15 @@ fn add_plan(ctx: &Ctx, seen: &Seen, forward: Forward) -> Result<Prepared> {
         forward.guest,
         place(&forward)
     );
+    // Where the port is known, what else leads to the same one of the guest stays.
+    let at = match forward.port {
+        0 => String::new(),
+        port => format!("{}:{port}:", forward.host),
+    };
     let undo = format!(
-        "corral ports unpublish {id} --port {}{}",
+        "corral ports unpublish {id} --port {at}{}{}",
         forward.guest,
-        if forward.protocol == Protocol::Udp {
-            "/udp"
-        } else {
-            ""
-        }
+        forward.protocol.suffix()
     );
     let mut steps = Vec::new();
     if seen.live.is_active() {
@@ -193,8 +195,7 @@ fn add_plan(ctx: &Ctx, seen: &Seen, forward: Forward) -> Result<Prepared> {
     let nic = nic.name.clone();
     Ok(prepared.with(Plan {
         id: id.clone(),
-        nic,
-        what: What::Add(forward),
+        what: What::Add(nic, forward),
     }))
 }
 
@@ -207,21 +208,22 @@ pub(super) fn save_step(ctx: &Ctx, vm: &Definition) -> Result<Step> {
     ))
 }
 
-fn remove_plan(seen: &Seen, guest: u16, port: Option<u16>, protocol: Protocol) -> Prepared {
+fn remove_plan(
+    seen: &Seen,
+    address: Option<&str>,
+    guest: u16,
+    port: Option<u16>,
+    protocol: Protocol,
+) -> Prepared {
     let (id, token) = (&seen.id, seen.token());
-    let meant = |forward: &&Forward| {
-        forward.guest == guest
-            && forward.protocol == protocol
-            && port.is_none_or(|port| forward.port == port)
-    };
-    let found = seen
-        .vm
-        .nics
-        .iter()
-        .map(|nic| (nic, nic.forwards.iter().filter(meant).collect::<Vec<_>>()))
-        .find(|(_, forwards)| !forwards.is_empty());
-    let Some((nic, forwards)) = found else {
-        let at = port.map_or(String::new(), |port| format!(" at {port}"));
+    let found = meant(&seen.vm, address, guest, port, protocol);
+    if found.is_empty() {
+        let at = match (address, port) {
+            (Some(address), Some(port)) => format!(" at {}:{port}", shown(address)),
+            (None, Some(port)) => format!(" at {port}"),
+            (Some(address), None) => format!(" at {}", shown(address)),
+            (None, None) => String::new(),
+        };
         return Prepared::unchanged(
             token,
             format!(
@@ -229,9 +231,9 @@ fn remove_plan(seen: &Seen, guest: u16, port: Option<u16>, protocol: Protocol) -
                 protocol.as_str().to_uppercase()
             ),
         );
-    };
+    }
     let mut steps = Vec::new();
-    for forward in &forwards {
+    for (nic, forward) in &found {
         let undo = format!(
             "corral ports publish {id} --port {}:{guest}{}",
             if forward.picked {
@@ -239,21 +241,13 @@ fn remove_plan(seen: &Seen, guest: u16, port: Option<u16>, protocol: Protocol) -
             } else {
                 format!("{}:{}", forward.host, forward.port)
             },
-            if protocol == Protocol::Udp {
-                "/udp"
-            } else {
-                ""
-            }
+            protocol.suffix()
         );
         let title = format!("No longer publish port {guest} at {}", place(forward));
         let native = if seen.live.is_active() {
-            format!("HMP {}", hostfwd::remove_line(&nic.name, forward))
+            format!("HMP {}", hostfwd::remove_line(nic, forward))
         } else {
-            format!(
-                "remove it from {} of {}",
-                nic.name,
-                super::store::DEFINITION
-            )
+            format!("remove it from {nic} of {}", super::store::DEFINITION)
         };
         steps.push(Step::new(title, native).undo(undo));
     }
@@ -270,9 +264,28 @@ fn remove_plan(seen: &Seen, guest: u16, port: Option<u16>, protocol: Protocol) -
     }
     prepared.with(Plan {
         id: id.clone(),
-        nic: nic.name.clone(),
-        what: What::Remove(forwards.into_iter().cloned().collect()),
+        what: What::Remove(found),
     })
+}
+
+/// What leads to a port of the guest, of whichever network interface.
+fn meant(
+    vm: &Definition,
+    address: Option<&str>,
+    guest: u16,
+    port: Option<u16>,
+    protocol: Protocol,
+) -> Vec<(String, Forward)> {
+    let nics = vm.nics.iter();
+    let all = nics.flat_map(|nic| nic.forwards.iter().map(move |forward| (nic, forward)));
+    all.filter(|(_, forward)| {
+        forward.guest == guest
+            && forward.protocol == protocol
+            && port.is_none_or(|port| forward.port == port)
+            && address.is_none_or(|address| forward.host == address)
+    })
+    .map(|(nic, forward)| (nic.name.clone(), forward.clone()))
+    .collect()
 }
 
 async fn monitor(ctx: &Ctx, seen: &Seen) -> Result<Option<Qmp>> {
@@ -366,13 +379,12 @@ async fn remove(
     ctx: &Ctx,
     cx: &TaskCx,
     seen: &Seen,
-    nic: &str,
-    forwards: &[Forward],
+    forwards: &[(String, Forward)],
 ) -> Result<Outcome> {
     let mut qmp = monitor(ctx, seen).await?;
     let dir = ctx.store.dir(&seen.vm.name)?;
     let mut vm = seen.vm.clone();
-    for forward in forwards {
+    for (nic, forward) in forwards {
         cx.checkpoint()?;
         cx.step(format!(
             "No longer publish port {} at {}",
@@ -380,7 +392,7 @@ async fn remove(
             place(forward)
         ));
         let change = Change::Unpublish {
-            nic: nic.to_owned(),
+            nic: nic.clone(),
             forward: forward.clone(),
         };
         let mut journal = None;
@@ -415,7 +427,7 @@ async fn remove(
     }
     Ok(Outcome::changed(format!(
         "port {} of {} is no longer published",
-        forwards.first().map_or(0, |f| f.guest),
+        forwards.first().map_or(0, |(_, f)| f.guest),
         seen.id
     )))
 }
@@ -456,5 +468,46 @@ pub(super) async fn recover(ctx: &Ctx, vm: &Definition, change: &Change) -> Resu
             Ok(format!("port {} is no longer published", forward.guest))
         }
         _ => Ok(String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::definition::tests::sample;
+    use super::*;
+
+    #[test]
+    fn what_is_meant_is_looked_for_at_every_interface_and_address() {
+        let mut vm = sample("a", Path::new("/d"));
+        let forward = |host: &str, port, protocol| Forward {
+            host: host.to_owned(),
+            port,
+            guest: 53,
+            protocol,
+            picked: false,
+        };
+        vm.nics[0].forwards = vec![
+            forward("127.0.0.1", 1, Protocol::Tcp),
+            forward("0.0.0.0", 2, Protocol::Tcp),
+            forward("127.0.0.1", 1, Protocol::Udp),
+        ];
+        let mut second = vm.nics[0].clone();
+        second.name = "net1".to_owned();
+        second.forwards = vec![forward("127.0.0.1", 2, Protocol::Tcp)];
+        vm.nics.push(second);
+        for (address, port, found) in [
+            (None, None, "net0 1, net0 2, net1 2"),
+            (None, Some(2), "net0 2, net1 2"),
+            (Some("127.0.0.1"), Some(2), "net1 2"),
+            (Some("127.0.0.2"), None, ""),
+        ] {
+            let all: Vec<String> = meant(&vm, address, 53, port, Protocol::Tcp)
+                .iter()
+                .map(|(nic, forward)| format!("{nic} {}", forward.port))
+                .collect();
+            assert_eq!(all.join(", "), found);
+        }
     }
 }

@@ -1,14 +1,12 @@
 //! What a resize comes to: now, at a restart, or not at all.
 
 use super::super::argv::DIMMS;
-use super::super::definition::Definition;
+use super::super::definition::{Definition, MOST_CPUS, MOST_MEMORY, sizes_fit};
 use super::super::started::cpus;
 use super::live::Now;
 use crate::backend::contract::ResizeRequest;
 use crate::model::{Bytes, Error, InstanceId, Result, Step};
 
-/// More than 255 need an interrupt remapping unit, which these machines do not have.
-const MOST_CPUS: u32 = 255;
 /// A guest with less is killed by its own kernel sooner or later.
 const FLOOR: Bytes = Bytes::mib(128);
 /// Guests take memory in blocks of this size.
@@ -48,19 +46,7 @@ pub fn wanted(vm: &Definition, request: &ResizeRequest) -> Result<Definition> {
         after.memory = size;
         after.dimms.clear();
     }
-    if !(1..=MOST_CPUS).contains(&after.cpus) {
-        return Err(Error::invalid(format!(
-            "{} are not possible: 1 to {MOST_CPUS}",
-            cpus(after.cpus)
-        )));
-    }
-    if after.memory < Bytes::mib(16) || after.memory > Bytes(1 << 43) {
-        return Err(Error::invalid(format!(
-            "{} of memory is not possible: 16 MiB to 8 TiB",
-            after.memory
-        ))
-        .remedy("Give a size within that, with its unit: --memory 2G"));
-    }
+    sizes_fit(after.cpus, after.memory).map_err(|(_, error)| error)?;
     let whole = |size: Bytes| size.0.is_multiple_of(1 << 20);
     if let Some(max) = request.max_cpus {
         if max > MOST_CPUS || max < after.cpus {
@@ -72,7 +58,7 @@ pub fn wanted(vm: &Definition, request: &ResizeRequest) -> Result<Definition> {
         after.max_cpus = (max > after.cpus).then_some(max);
     }
     if let Some(max) = request.max_memory {
-        if max > Bytes(1 << 43) || max < after.memory || !whole(max) {
+        if max > MOST_MEMORY || max < after.memory || !whole(max) {
             return Err(Error::invalid(format!(
                 "--max-memory {max} is less than the {} it has, too much, or no whole MiB",
                 after.memory

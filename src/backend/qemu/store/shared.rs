@@ -1,11 +1,13 @@
 //! What several definitions have in common and should not: a UUID, an image.
 
 use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::super::definition::Definition;
 use super::super::image::header;
-use super::{Entry, Store};
+use super::{Entry, LONGEST, Store};
 use crate::model::{Error, InstanceId, Result, shown};
 
 impl Store {
@@ -43,10 +45,8 @@ impl Store {
 
     /// What stands in a definition, readable or not; what cannot be had is empty.
     pub fn text(&self, name: &str) -> String {
-        let file = self.file(name).and_then(|file| {
-            fs::read(&file).map_err(|e| crate::link::files::fault("read", &file, e))
-        });
-        String::from_utf8_lossy(&file.unwrap_or_default()).into_owned()
+        let bytes = self.file(name).ok().and_then(|file| start_of(&file));
+        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
     }
 
     /// VMs other than `name` that need this file: as a disk, a base or a medium, or below any image in their folder. A
@@ -168,6 +168,19 @@ pub(in super::super) fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// As much of a plain file as a definition may have. A pipe is not waited for.
+fn start_of(file: &Path) -> Option<Vec<u8>> {
+    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let mut open = fs::OpenOptions::new();
+    let file = open.read(true).custom_flags(flags).open(file).ok()?;
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::super::definition::tests::sample;
@@ -211,5 +224,25 @@ mod tests {
         let held = ["empty", "kept", "other"];
         assert_eq!(store.linked_to(&base).unwrap(), held);
         assert_eq!(store.users_of(&disk, "base").unwrap(), held);
+    }
+
+    #[test]
+    fn a_definition_that_is_a_pipe_or_endless_holds_nobody_up() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::open(&Dirs::under(root.path()));
+        let disk = Path::new("/images/base.qcow2");
+        for name in ["pipe", "long"] {
+            fs::create_dir_all(store.dir(name).unwrap()).unwrap();
+        }
+        let made = std::process::Command::new("mkfifo")
+            .arg(store.file("pipe").unwrap())
+            .status();
+        assert!(made.unwrap().success());
+        let long = fs::File::create(store.file("long").unwrap()).unwrap();
+        long.set_len(1 << 40).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&long, b"\"/images/base.qcow2\"", 0).unwrap();
+        assert_eq!(store.text("pipe"), "");
+        assert_eq!(store.text("long").len() as u64, LONGEST);
+        assert_eq!(store.users_of(disk, "web").unwrap(), ["long"]);
     }
 }
