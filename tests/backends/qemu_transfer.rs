@@ -586,7 +586,7 @@ async fn imports_and_restores_that_were_killed_are_whole_or_gone() {
     fine(&lab, "backup create web");
     let name = backups(&lab, "web").remove(0);
     let restore = ["backup", "restore", &name, "--confirm", "web"];
-    let info = format!("info --output=json {}", disk.display());
+    let info = format!("info --output=json -f qcow2 {}", disk.display());
     for (when, at, kept) in [
         ("before", "disk0.qcow2.restored.new", 9),
         ("after", "efivars.qcow2.restored.new", 9),
