@@ -69,7 +69,7 @@ impl Changes<BackupRequest> for BackUp {
                 let of = of.unwrap_or_else(|| on.name.clone());
                 let root = shelf::root(ctx, from.as_deref());
                 match root.and_then(|root| shelf::find(&root, &of, &backup)) {
-                    Ok(kept) => anew(ctx, kept, name, start).await,
+                    Ok(kept) => anew(ctx, cx, kept, name, start).await,
                     Err(error) => Err(error),
                 }
             }
@@ -183,7 +183,7 @@ async fn onto(ctx: &Ctx, cx: &ReadCx, on: &Instance, kept: Kept, start: bool) ->
     Ok(prepared.with(Plan::Restore(restoring)))
 }
 
-async fn anew(ctx: &Ctx, kept: Kept, name: String, start: bool) -> Result<Prepared> {
+async fn anew(ctx: &Ctx, cx: &ReadCx, kept: Kept, name: String, start: bool) -> Result<Prepared> {
     kept.content?;
     let request = ImportRequest {
         name,
@@ -194,7 +194,7 @@ async fn anew(ctx: &Ctx, kept: Kept, name: String, start: bool) -> Result<Prepar
         start,
         set: Vec::new(),
     };
-    let mut prepared = import::plan(ctx, &request).await?;
+    let mut prepared = import::plan(ctx, cx, &request).await?;
     if !prepared.refusals.is_empty() {
         return Ok(prepared);
     }

@@ -74,19 +74,18 @@ impl PortableSource for Source {
             held: None,
             lock: None,
         };
-        if matches!(taken.access, Access::Live(_)) {
-            taken
-                .hold(
-                    cx,
-                    live::Held {
-                        frozen: consistency == Consistency::Filesystem,
-                        ran: seen.live.state == State::Running,
-                    },
-                )
-                .await?;
-        } else if taken.access == Access::Files {
+        match &taken.access {
             // Nobody starts it while its files are read.
-            taken.lock = Some(lock);
+            Access::Files => taken.lock = Some(lock),
+            // Nobody deletes it while it is read, and the guest can be stopped.
+            Access::Snapshot(_) => taken.held = Some((taken.record(None)?, None)),
+            Access::Live(_) => {
+                let held = live::Held {
+                    frozen: consistency == Consistency::Filesystem,
+                    ran: seen.live.state == State::Running,
+                };
+                taken.hold(cx, held).await?;
+            }
         }
         Ok(Box::new(taken))
     }
@@ -108,21 +107,31 @@ struct Taken {
     portable: Portable,
     pieces: Vec<Piece>,
     access: Access,
-    held: Option<(Journal, live::Held)>,
+    held: Option<(Journal, Option<live::Held>)>,
     lock: Option<locks::Lock>,
 }
 
 impl Taken {
-    /// Has QEMU keep what the disks are now.
-    async fn hold(&mut self, cx: &TaskCx, held: live::Held) -> Result<()> {
+    fn is_live(&self) -> bool {
+        matches!(self.access, Access::Live(_))
+    }
+
+    /// Writes down that it is read: no other change begins until then.
+    fn record(&self, live: Option<live::Held>) -> Result<Journal> {
         let dir = self.ctx.store.dir(&self.vm.name)?;
         let change = Change::Export {
             partial: dir.join(RECORD),
-            live: Some(held),
+            live,
             others: Vec::new(),
         };
         let mut journal = Journal::begin(&dir, change)?;
         journal.phase(Phase::Working)?;
+        Ok(journal)
+    }
+
+    /// Has QEMU keep what the disks are now.
+    async fn hold(&mut self, cx: &TaskCx, held: live::Held) -> Result<()> {
+        let journal = self.record(Some(held))?;
         cx.step("Keep the disks as they are");
         match live::begin(&self.ctx, &self.vm, &self.pieces, held.frozen).await {
             Ok(less) => {
@@ -135,7 +144,7 @@ impl Taken {
                     frozen: false,
                     ..held
                 };
-                self.held = Some((journal, held));
+                self.held = Some((journal, Some(held)));
                 Ok(())
             }
             Err(error) => {
@@ -150,6 +159,10 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         let Some((journal, held)) = self.held.take() else {
+            return;
+        };
+        let Some(held) = held else {
+            let _ = journal.finish();
             return;
         };
         // Without a runtime, or where it fails, the record stays, and doctor ends it.
@@ -194,8 +207,7 @@ impl DiskBytes for Taken {
             at: 0,
             ended: false,
             keeps: self
-                .held
-                .is_some()
+                .is_live()
                 .then(|| (Arc::clone(&self.ctx), self.vm.clone(), self.pieces.clone())),
             cancel: cx.cancel.clone(),
             _served: served,

@@ -3,11 +3,11 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::Instant;
 
 use super::super::super::image;
 use super::guard::{self, Content, LARGEST, Slice};
-use super::read::Source;
+use super::read::{Patience, Source};
 use crate::backend::contract::Env;
 use crate::backend::portable::folder::{self, open_plain};
 use crate::backend::portable::ovf_read::{self, Described, DescribedDisk};
@@ -15,8 +15,6 @@ use crate::backend::portable::tarball::{self, Member};
 use crate::link::files::fault;
 use crate::model::{Bytes, DiskRole, Error, FirmwareKind, Portable, Result, shown};
 
-/// A check of a whole image is made again before it is copied: a plan waits no longer for it.
-const CHECK: Duration = Duration::from_secs(4);
 /// Longest descriptor.
 const TEXT: u64 = 4 << 20;
 
@@ -77,11 +75,15 @@ pub enum Reading {
     Blank,
 }
 
-/// Looks at it.
+/// Looks at it, not much longer than `until`: what there is no time for is checked when it is taken in.
 ///
 /// # Errors
 /// One message each for what is wrong with it.
-pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
+pub async fn look(env: &Env, from: &Path, until: Instant) -> Result<Incoming> {
+    sized(env, find(from)?, until).await
+}
+
+fn find(from: &Path) -> Result<Incoming> {
     let name = shown(&from.to_string_lossy()).into_owned();
     let meta = std::fs::metadata(from).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::not_found(format!("there is no {name}")),
@@ -89,10 +91,10 @@ pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
     })?;
     if meta.is_dir() {
         return if folder::is_one(from) {
-            portable(env, from).await
+            portable(from)
         } else {
             match only_ovf(from)? {
-                Some(file) => beside(env, &file).await,
+                Some(file) => beside(&file),
                 None => Err(Error::invalid(format!(
                     "{name} holds neither portable.json nor one descriptor (.ovf)"
                 ))
@@ -114,7 +116,7 @@ pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
     };
     head.truncate(n);
     if tarball::is_tar(&head) {
-        return packed(env, &path, &file).await;
+        return packed(&path, &file);
     }
     let text = String::from_utf8_lossy(&head);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -122,7 +124,7 @@ pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
         .iter()
         .any(|begin| text.starts_with(begin))
     {
-        return beside(env, &path).await;
+        return beside(&path);
     }
     let reading = match guard::identify(&slice, &file)? {
         Content::Gzip => Reading::Gzip(slice, LARGEST),
@@ -157,7 +159,7 @@ pub async fn look(env: &Env, from: &Path) -> Result<Incoming> {
         bus: None,
         size: Bytes(0),
     });
-    sized(env, found).await
+    Ok(found)
 }
 
 fn differs(ending: &str, driver: &str) -> bool {
@@ -185,10 +187,11 @@ fn whole(path: &Path, file: &File) -> Result<Slice> {
 }
 
 /// Sizes and a first check of every image.
-async fn sized(env: &Env, mut found: Incoming) -> Result<Incoming> {
+async fn sized(env: &Env, mut found: Incoming, until: Instant) -> Result<Incoming> {
     if !found.disks.iter().any(|disk| disk.role == DiskRole::Disk) {
         return Err(Error::invalid("there is no disk in it"));
     }
+    let mut left = found.disks.len() as u32;
     for disk in &mut found.disks {
         if let Reading::Image(source) = &disk.reading {
             let size = source.size(env).await?;
@@ -201,14 +204,16 @@ async fn sized(env: &Env, mut found: Incoming) -> Result<Incoming> {
                 .remedy("The package is damaged or lies: get it again."));
             }
             disk.size = size;
-            source.check(env, CHECK).await?;
+            let share = until.saturating_duration_since(Instant::now()) / left;
+            source.check(env, &Patience::at_most(share)).await?;
         }
+        left -= 1;
     }
     Ok(found)
 }
 
 /// A folder that an export wrote.
-async fn portable(env: &Env, dir: &Path) -> Result<Incoming> {
+fn portable(dir: &Path) -> Result<Incoming> {
     let described: Portable = folder::read(dir)?;
     let hardware = described.hardware.clone();
     let mut found = Incoming {
@@ -251,7 +256,7 @@ async fn portable(env: &Env, dir: &Path) -> Result<Incoming> {
             size: disk.size_bytes,
         });
     }
-    sized(env, found).await
+    Ok(found)
 }
 
 /// QEMU's word where it is one that is taken in; else one that nothing is.
@@ -276,7 +281,7 @@ fn only_ovf(dir: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// A descriptor with its files beside it.
-async fn beside(env: &Env, ovf: &Path) -> Result<Incoming> {
+fn beside(ovf: &Path) -> Result<Incoming> {
     let file = open_plain(ovf)?;
     let member = Member {
         name: ovf
@@ -321,11 +326,11 @@ async fn beside(env: &Env, ovf: &Path) -> Result<Incoming> {
         found.disks.push(disk_of(disk, opened)?);
     }
     notes(&mut found, sums.as_deref());
-    sized(env, found).await
+    Ok(found)
 }
 
 /// A package.
-async fn packed(env: &Env, path: &Path, file: &File) -> Result<Incoming> {
+fn packed(path: &Path, file: &File) -> Result<Incoming> {
     let members = tarball::index(path, file)?;
     let ending = |wanted: &str| {
         members.iter().find(|m| {
@@ -375,7 +380,7 @@ async fn packed(env: &Env, path: &Path, file: &File) -> Result<Incoming> {
         found.disks.push(disk_of(disk, opened)?);
     }
     notes(&mut found, sums.as_deref());
-    sized(env, found).await
+    Ok(found)
 }
 
 fn begin(described: &Described) -> Incoming {

@@ -14,7 +14,7 @@ use super::super::super::{events, store};
 use super::super::convert::internal;
 use super::guard::{self, Content, Slice};
 use super::incoming::{Incoming, Reading};
-use super::read::Source;
+use super::read::{Patience, Source};
 use super::stamps;
 use crate::backend::contract::TaskCx;
 use crate::backend::portable::folder::open_plain;
@@ -170,7 +170,7 @@ async fn check(ctx: &Ctx, cx: &TaskCx, importing: &Importing) -> Result<()> {
     for disk in &found.disks {
         cx.checkpoint()?;
         if let Reading::Image(source) = &disk.reading {
-            source.check(&ctx.env, image::CHECK).await?;
+            source.check(&ctx.env, &Patience::of(cx)).await?;
         }
     }
     Ok(())
@@ -266,7 +266,7 @@ async fn copy(
     (before, total): (u64, u64),
 ) -> Result<Bytes> {
     let size = source.size(&ctx.env).await?;
-    let needs = source.needed(&ctx.env).await?;
+    let needs = source.needed(&ctx.env, &Patience::of(cx)).await?;
     image::room(to.parent().unwrap_or(to), needs)?;
     let cmd = source.copy(&image::tool(&ctx.env)?, to, format);
     let total = if total == 0 { size.0 } else { total };

@@ -6,6 +6,7 @@ mod make;
 pub(super) mod read;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 
@@ -23,6 +24,7 @@ use crate::model::{
     Bytes, DiskRole, Error, FirmwareKind, Instance, Outcome, Refusal, Result, Step, shown,
 };
 use incoming::{Incoming, Reading, look};
+use read::Patience;
 
 /// What a new VM has where nothing says.
 const CPUS: u32 = 2;
@@ -37,8 +39,8 @@ pub struct Import(pub Arc<Ctx>);
 
 #[async_trait]
 impl Changes<ImportRequest> for Import {
-    async fn prepare(&self, _: &ReadCx, _: &Instance, request: ImportRequest) -> Result<Prepared> {
-        match plan(&self.0, &request).await {
+    async fn prepare(&self, cx: &ReadCx, _: &Instance, request: ImportRequest) -> Result<Prepared> {
+        match plan(&self.0, cx, &request).await {
             Ok(prepared) => Ok(prepared),
             Err(error) => Ok(Prepared::failed("new", &error)),
         }
@@ -54,9 +56,9 @@ impl Changes<ImportRequest> for Import {
 ///
 /// # Errors
 /// What is wrong with it.
-pub async fn plan(ctx: &Ctx, request: &ImportRequest) -> Result<Prepared> {
+pub async fn plan(ctx: &Ctx, cx: &ReadCx, request: &ImportRequest) -> Result<Prepared> {
     let from = image::absolute(&request.from);
-    let found = look(&ctx.env, &from).await?;
+    let found = look(&ctx.env, &from, Instant::now() + cx.left().mul_f64(0.5)).await?;
     let wanted = wanted(request, &found);
     let mut refusals = Vec::new();
     let pinned = pinned(ctx).await?;
@@ -84,7 +86,8 @@ pub async fn plan(ctx: &Ctx, request: &ImportRequest) -> Result<Prepared> {
     let mut needs = 0u64;
     for disk in &found.disks {
         if let Reading::Image(source) = &disk.reading {
-            needs = needs.saturating_add(source.needed(&ctx.env).await?.0);
+            let patience = Patience::at_most(cx.left().mul_f64(0.5));
+            needs = needs.saturating_add(source.needed(&ctx.env, &patience).await?.0);
         }
     }
     image::room(ctx.store.root(), Bytes(needs))?;

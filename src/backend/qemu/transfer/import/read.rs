@@ -3,12 +3,39 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::super::super::image::{self, Image};
 use super::guard::{Slice, cut};
-use crate::backend::contract::Env;
-use crate::link::child::{Cmd, run};
-use crate::model::{Bytes, Error, Result, shown};
+use crate::backend::contract::{Env, TaskCx};
+use crate::link::child::{Cmd, run_cancellable};
+use crate::model::{Bytes, Error, ErrorKind, Result, shown};
+
+/// How long a tool that reads all of an image may take: a plan has little time, and a large image
+/// has as long as it takes once it is taken in.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    limit: Option<Duration>,
+    cancel: CancellationToken,
+}
+
+impl Patience {
+    /// So long.
+    pub fn at_most(limit: Duration) -> Self {
+        Self {
+            limit: Some(limit),
+            cancel: CancellationToken::new(),
+        }
+    }
+
+    /// Until the user cancels.
+    pub fn of(cx: &TaskCx) -> Self {
+        Self {
+            limit: None,
+            cancel: cx.cancel.clone(),
+        }
+    }
+}
 
 /// An image in a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,10 +74,10 @@ impl Source {
         &self,
         env: &Env,
         words: &[&str],
-        limit: Duration,
+        patience: &Patience,
     ) -> Result<(Value, crate::link::child::Output)> {
         let cmd = Cmd::new(image::tool(env)?).args(words).arg(self.spec());
-        let output = run(&cmd, limit).await?;
+        let output = run_cancellable(&cmd, patience.limit, &patience.cancel).await?;
         let value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         Ok((value, output))
     }
@@ -58,7 +85,11 @@ impl Source {
     /// Size that a guest sees.
     pub async fn size(&self, env: &Env) -> Result<Bytes> {
         let (value, output) = self
-            .ask(env, &["info", "--output=json"], image::CHECK)
+            .ask(
+                env,
+                &["info", "--output=json"],
+                &Patience::at_most(image::CHECK),
+            )
             .await?;
         let found = Image::from_json(&value).filter(|_| output.status.success());
         let Some(found) = found else {
@@ -91,15 +122,15 @@ impl Source {
         .remedy("It is damaged or no such image: get it again.")
     }
 
-    /// Refuses an image with errors, or one that ends too early. False: `limit` was too short.
-    pub async fn check(&self, env: &Env, limit: Duration) -> Result<bool> {
+    /// Refuses an image with errors, or one that ends too early. False: the time was too short.
+    pub async fn check(&self, env: &Env, patience: &Patience) -> Result<bool> {
         if self.driver == "raw" {
             return Ok(true);
         }
-        let asked = self.ask(env, &["check", "--output=json"], limit).await;
+        let asked = self.ask(env, &["check", "--output=json"], patience).await;
         let (value, output) = match asked {
             Ok(answer) => answer,
-            Err(e) if e.kind == crate::model::ErrorKind::TimedOut => return Ok(false),
+            Err(e) if e.kind == ErrorKind::TimedOut => return Ok(false),
             Err(e) => return Err(e),
         };
         // 63: no checks for this format.
@@ -126,10 +157,13 @@ impl Source {
         Ok(true)
     }
 
-    /// Space that a copy as qcow2 takes at most.
-    pub async fn needed(&self, env: &Env) -> Result<Bytes> {
+    /// Space that a copy as qcow2 takes at most; as large as it is where the time was too short.
+    pub async fn needed(&self, env: &Env, patience: &Patience) -> Result<Bytes> {
         let words = ["measure", "--output=json", "-O", "qcow2"];
-        let (value, output) = self.ask(env, &words, image::CHECK).await?;
+        let (value, output) = match self.ask(env, &words, patience).await {
+            Err(e) if e.kind == ErrorKind::TimedOut => return Ok(Bytes(self.slice.size)),
+            asked => asked?,
+        };
         value
             .get("required")
             .and_then(Value::as_u64)
@@ -140,7 +174,7 @@ impl Source {
     /// What a failed conversion means.
     pub fn failed(&self, error: Error) -> Error {
         let full = error.message.contains("no space left");
-        if full || error.kind == crate::model::ErrorKind::Refused {
+        if full || error.kind == ErrorKind::Refused {
             return error;
         }
         self.unreadable(&error.message)
@@ -156,5 +190,49 @@ fn without_spec(said: &str) -> String {
             format!("{}{rest}", &said[..from]).trim().to_owned()
         }
         _ => said.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::model::Dirs;
+
+    #[tokio::test]
+    async fn a_large_image_is_not_cut_short_by_the_time_of_a_plan() {
+        let dir = tempfile::tempdir().unwrap();
+        let tool = dir.path().join("qemu-img");
+        // As one that reads all of a large image.
+        std::fs::write(&tool, "#!/bin/sh\nsleep 1000\n").unwrap();
+        std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let env = Env {
+            dirs: Dirs::under(dir.path()),
+            path: vec![dir.path().to_owned()],
+            vars: std::collections::BTreeMap::new(),
+            home: dir.path().to_owned(),
+        };
+        let source = Source {
+            slice: Slice {
+                path: dir.path().join("x"),
+                offset: 0,
+                size: 4096,
+                inner: false,
+                name: "x".to_owned(),
+            },
+            driver: "qcow2".to_owned(),
+        };
+        let short = Patience::at_most(Duration::from_millis(50));
+        assert!(!source.check(&env, &short).await.unwrap());
+        assert_eq!(source.needed(&env, &short).await.unwrap(), Bytes(4096));
+        // Taken in it has all the time, until the user has none.
+        let long = Patience {
+            limit: None,
+            cancel: CancellationToken::new(),
+        };
+        long.cancel.cancel();
+        let error = source.check(&env, &long).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused);
     }
 }
