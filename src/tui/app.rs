@@ -16,6 +16,7 @@ use super::keymap::Keymap;
 use super::msg::At;
 use super::presence::{Manners, Presence};
 use super::question::Question;
+use super::reading::Readings;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::UiState;
 use crate::action::{Engine, Output, RunOptions, contexts};
@@ -41,13 +42,19 @@ pub enum Pane {
     Problems,
     /// What can be done where.
     Support,
+    /// Hosts and their loads.
+    Hosts,
+    /// Where disks are kept, and networks.
+    Places,
+    /// Images to make instances from.
+    Images,
     /// The answer to a question of the command line.
     Answer,
 }
 
 impl Pane {
     /// Word of `ui go`, and heading.
-    pub const NAMES: [(&'static str, Self, &'static str); 8] = [
+    pub const NAMES: [(&'static str, Self, &'static str); 11] = [
         ("inventory", Self::Inventory, "Inventory"),
         ("tasks", Self::Tasks, "Tasks"),
         ("history", Self::History, "History"),
@@ -55,6 +62,9 @@ impl Pane {
         ("contexts", Self::Contexts, "Contexts"),
         ("problems", Self::Problems, "Problems"),
         ("support", Self::Support, "Support"),
+        ("hosts", Self::Hosts, "Hosts"),
+        ("places", Self::Places, "Storage & Networks"),
+        ("images", Self::Images, "Images"),
         ("answer", Self::Answer, "Answer"),
     ];
 
@@ -430,12 +440,8 @@ pub struct App {
     pub planning: Option<Planning>,
     /// Cursors by pane.
     pub cursors: BTreeMap<Pane, Cursor>,
-    /// `history`.
-    pub history: Loaded<Box<Data>>,
-    /// `doctor`.
-    pub doctor: Loaded<Box<Data>>,
-    /// `matrix`.
-    pub matrix: Loaded<Box<Data>>,
+    /// What panes were made of.
+    pub readings: Readings,
     /// The last question's answer.
     pub answer: Answer,
     /// Questions of the command line that are open: number, text, and how the answer is wanted.
@@ -498,9 +504,7 @@ impl App {
             requests: 0,
             planning: None,
             cursors: BTreeMap::new(),
-            history: Loaded::default(),
-            doctor: Loaded::default(),
-            matrix: Loaded::default(),
+            readings: Readings::default(),
             answer: Answer::default(),
             asked: Vec::new(),
             entered: Vec::new(),

@@ -25,6 +25,7 @@ pub const FRONT: &[(&str, &str)] = &[
     ("left", "Columns to the left"),
     ("right", "Columns to the right"),
     ("open", "Opens what is under the cursor"),
+    ("instances", "Instances on the host under the cursor"),
     ("escape", "One layer back"),
     ("close", "Closes the pane; at the inventory: quits"),
     ("back", "To the pane before"),
@@ -93,6 +94,8 @@ pub struct Under {
     pub task: Option<String>,
     /// `{context}`.
     pub context: Option<String>,
+    /// `{image}`.
+    pub image: Option<String>,
 }
 
 /// Splits first, then fills in `{…}` as whole words, so that no name can become two words or a flag.
@@ -109,6 +112,7 @@ pub fn words(line: &str, under: &Under) -> Result<Vec<String>> {
             }
             "{task}" => out.push(under.task.clone().ok_or_else(|| missing("task"))?),
             "{context}" => out.push(under.context.clone().ok_or_else(|| missing("context"))?),
+            "{image}" => out.push(under.image.clone().ok_or_else(|| missing("image"))?),
             _ => out.push(word),
         }
     }

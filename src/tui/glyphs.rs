@@ -74,6 +74,13 @@ impl Glyphs {
         }
     }
 
+    /// A bar of `width` characters, filled up to a share between 0 and 1.
+    pub fn share(self, share: f64, width: usize) -> String {
+        let filled = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+        let (full, empty) = (self.pick("█", "#"), self.pick("░", "."));
+        full.repeat(filled) + &empty.repeat(width - filled)
+    }
+
     /// Something of ours is under way.
     pub fn pending(self) -> &'static str {
         self.pick("…", ".")

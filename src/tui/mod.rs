@@ -23,6 +23,7 @@ pub mod msg;
 pub mod palette;
 pub mod presence;
 pub mod question;
+pub mod reading;
 pub mod remember;
 mod run;
 pub mod terminal;

@@ -73,6 +73,9 @@ async fn at_section(section: &str) -> Bench {
         }
         "doctor" => bench.press("g d").await,
         "contexts" => bench.press("g x").await,
+        "hosts" => bench.press("g h").await,
+        "places" => bench.press("g n").await,
+        "images" => bench.press("g m").await,
         "problems" => bench.press("g p").await,
         _ => {
             bench.press("Down").await;

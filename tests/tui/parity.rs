@@ -22,6 +22,8 @@ enum Do {
     On(&'static str),
     /// Puts the cursor on a context, in its pane.
     Context(&'static str),
+    /// Puts the cursor on an image, in its pane.
+    Image(&'static str),
     /// Keys.
     Press(&'static str),
     /// A text, character by character.
@@ -72,7 +74,7 @@ impl Case {
     }
 }
 
-use Do::{Context, On, Press, Type};
+use Do::{Context, Image, On, Press, Type};
 
 /// A row that is missing here fails [`every_row_and_every_shape_has_its_case`].
 const CASES: &[Case] = &[
@@ -238,12 +240,22 @@ const CASES: &[Case] = &[
     case("nic list local/win11", &[], Ends::Answer),
     case("clone local/win11 --name extra", &[], Ends::Change),
     case("rename local/win11 --to extra", &[], Ends::Change),
-    case("image list", &[], Ends::Answer),
+    case("image list", &[Press("g m")], Ends::Shows(Pane::Images)),
+    case("image list --unused", &[], Ends::Answer),
     case("image search debian", &[], Ends::Answer),
     case("image pull fedora-42 --context local", &[], Ends::Change),
     case(
-        "image delete alpine-3.22 --context local",
-        &[],
+        "image pull fedora-42",
+        &[
+            Press("g m +"),
+            Type("fedora-42"),
+            Press("Shift-Tab Shift-Tab Enter"),
+        ],
+        Ends::Change,
+    ),
+    case(
+        "image delete local/alpine-3.22",
+        &[Image("local/alpine-3.22"), Press("D")],
         Ends::Change,
     ),
     case("import disk.vmdk --name extra", &[], Ends::Change),
@@ -321,14 +333,12 @@ const CASES: &[Case] = &[
         Ends::Change,
     ),
     case("dial local/web", &[], Ends::Shell),
-    case("host list", &[], Ends::Answer),
+    case("host list", &[Press("g h")], Ends::Shows(Pane::Hosts)),
     case("host info", &[], Ends::Answer),
-    case("storage list", &[], Ends::Answer),
+    case("storage list", &[Press("g n")], Ends::Shows(Pane::Places)),
     case("storage info", &[], Ends::Answer),
-    case("network list", &[], Ends::Answer),
+    case("network list", &[Press("g n")], Ends::Shows(Pane::Places)),
     case("network info", &[], Ends::Answer),
-    case("image list", &[], Ends::Answer),
-    case("image search debian", &[], Ends::Answer),
     case("tasks list", &[Press("g t")], Ends::Shows(Pane::Tasks)),
     case("tasks list --running", &[], Ends::Answer),
     case("tasks list --follow", &[], Ends::Follow),
@@ -495,18 +505,27 @@ impl Bench {
             On(id) => self.select(id).await,
             Context(name) => {
                 self.press("g x").await;
-                for _ in 0..40 {
-                    let key = self.app.cursors.get(&Pane::Contexts);
-                    if key.and_then(|c| c.key.as_deref()) == Some(*name) {
-                        return;
-                    }
-                    self.press("Down").await;
-                }
-                panic!("{name} is in no row:\n{}", self.screen());
+                self.row_of(Pane::Contexts, name).await;
+            }
+            Image(name) => {
+                self.press("g m").await;
+                self.row_of(Pane::Images, name).await;
             }
             Press(keys) => self.press(keys).await,
             Type(text) => self.type_text(text).await,
         }
+    }
+
+    /// Goes down to a row of the pane on the screen.
+    async fn row_of(&mut self, pane: Pane, name: &str) {
+        for _ in 0..40 {
+            let key = self.app.cursors.get(&pane);
+            if key.and_then(|c| c.key.as_deref()) == Some(name) {
+                return;
+            }
+            self.press("Down").await;
+        }
+        panic!("{name} is in no row:\n{}", self.screen());
     }
 
     /// Answers the question on the screen, as a user does.

@@ -3,14 +3,15 @@
 use super::{ListRow, Listing, loading};
 use crate::model::{Body, Check, CheckStatus, counted};
 use crate::tui::app::App;
+use crate::tui::reading::Reading;
 use crate::tui::theme::Role;
 
 /// Columns of a screen on which a check and its remedy have room side by side.
 const WITH_REMEDY: u16 = 120;
 
 pub(super) fn doctor(app: &App) -> Listing {
-    let (empty, mut note) = loading(&app.doctor, "every context");
-    let checks = match app.doctor.value.as_ref().map(|d| &d.body) {
+    let (empty, mut note) = loading(app, Reading::Doctor, "every context");
+    let checks = match app.readings.body(Reading::Doctor) {
         Some(Body::Checks(checks)) => checks.as_slice(),
         _ => &[],
     };

@@ -1,13 +1,14 @@
 //! What corral did.
 
 use super::{ListRow, Listing, loading};
-use crate::model::{Body, Data, HistoryEntry, age};
+use crate::model::{Body, HistoryEntry, age};
 use crate::tui::app::App;
 use crate::tui::columns::{seconds_since, step_age};
+use crate::tui::reading::Reading;
 use crate::tui::theme::Role;
 
-fn entries(data: Option<&Data>) -> &[HistoryEntry] {
-    match data.map(|d| &d.body) {
+fn entries(body: Option<&Body>) -> &[HistoryEntry] {
+    match body {
         Some(Body::History(entries)) => entries,
         _ => &[],
     }
@@ -15,7 +16,7 @@ fn entries(data: Option<&Data>) -> &[HistoryEntry] {
 
 /// The command of a history row.
 pub fn history_command(app: &App, row: usize) -> Option<String> {
-    let all = entries(app.history.value.as_deref());
+    let all = entries(app.readings.body(Reading::History));
     all.iter().rev().nth(row).map(|entry| entry.command.clone())
 }
 
@@ -72,8 +73,8 @@ fn whole(entry: &HistoryEntry, role: Role) -> Vec<(String, Role)> {
 }
 
 pub(super) fn history(app: &App) -> Listing {
-    let (empty, note) = loading(&app.history, "the journal");
-    let rows = entries(app.history.value.as_deref())
+    let (empty, note) = loading(app, Reading::History, "the journal");
+    let rows = entries(app.readings.body(Reading::History))
         .iter()
         .rev()
         .map(|entry| {

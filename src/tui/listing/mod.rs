@@ -3,6 +3,7 @@
 mod contexts;
 mod doctor;
 mod history;
+mod nouns;
 mod problems;
 mod support;
 mod tasks;
@@ -10,7 +11,8 @@ mod tasks;
 use ratatui::layout::Rect;
 
 use crate::model::shown_width;
-use crate::tui::app::{App, Loaded, Pane};
+use crate::tui::app::{App, Pane};
+use crate::tui::reading::Reading;
 use crate::tui::text::wrap;
 use crate::tui::theme::Role;
 
@@ -111,11 +113,17 @@ pub fn of(app: &App, pane: Pane) -> Listing {
         Pane::Contexts => contexts::contexts(app),
         Pane::Problems => problems::problems(app),
         Pane::Support => support::support(app),
+        Pane::Hosts => nouns::hosts(app),
+        Pane::Places => nouns::places(app),
+        Pane::Images => nouns::images(app),
         Pane::Answer => answer(app),
     }
 }
 
-fn loading<T>(loaded: &Loaded<T>, what: &str) -> (String, Option<(String, Role)>) {
+fn loading(app: &App, reading: Reading, what: &str) -> (String, Option<(String, Role)>) {
+    let Some(loaded) = app.readings.get(reading) else {
+        return (format!("nothing in {what}"), None);
+    };
     match (&loaded.error, loaded.asked, &loaded.value) {
         (Some(error), _, _) => (
             String::new(),

@@ -3,11 +3,12 @@
 use super::{ListRow, Listing, loading};
 use crate::model::Body;
 use crate::tui::app::App;
+use crate::tui::reading::Reading;
 use crate::tui::theme::Role;
 
 pub(super) fn support(app: &App) -> Listing {
-    let (empty, note) = loading(&app.matrix, "the matrix");
-    let matrix = match app.matrix.value.as_ref().map(|d| &d.body) {
+    let (empty, note) = loading(app, Reading::Matrix, "the matrix");
+    let matrix = match app.readings.body(Reading::Matrix) {
         Some(Body::Matrix(rows)) => rows.as_slice(),
         _ => &[],
     };

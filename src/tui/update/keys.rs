@@ -130,6 +130,8 @@ pub(super) fn under(app: &App) -> Under {
         under.task = key;
     } else if on(Pane::Contexts) {
         under.context = key;
+    } else if on(Pane::Images) {
+        under.image = key;
     } else if on(Pane::Problems)
         && let Some(id) = key.and_then(|k| k.parse::<InstanceId>().ok())
     {

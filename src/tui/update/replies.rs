@@ -88,23 +88,18 @@ fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Ef
         }
         return Vec::new();
     }
-    for loaded in [
-        &mut app.detail.events,
-        &mut app.history,
-        &mut app.doctor,
-        &mut app.matrix,
-    ] {
-        if loaded.asked == asked {
-            loaded.asked = None;
-            match result {
-                Ok(data) => {
-                    loaded.value = Some(data);
-                    loaded.error = None;
-                }
-                Err(error) => loaded.error = Some(error),
+    let events = &mut app.detail.events;
+    let open = Some(events).filter(|events| events.asked == asked);
+    if let Some(loaded) = open.or_else(|| app.readings.asked(request)) {
+        loaded.asked = None;
+        match result {
+            Ok(data) => {
+                loaded.value = Some(data);
+                loaded.error = None;
             }
-            return Vec::new();
+            Err(error) => loaded.error = Some(error),
         }
+        return Vec::new();
     }
     if app.answer.follows == asked {
         match result {

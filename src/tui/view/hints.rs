@@ -84,6 +84,22 @@ fn wanted(app: &App) -> &'static [Hint] {
             BACK,
             HOME,
         ],
+        (Pane::Hosts, _) => &[
+            HELP,
+            ("ui open", "open"),
+            ("ui instances", "instances"),
+            ("ui refresh", "refresh"),
+            BACK,
+            HOME,
+        ],
+        (Pane::Images, _) => &[
+            HELP,
+            ("ui open", "open"),
+            ("ui form image pull", "pull"),
+            ("image delete {image}", "delete"),
+            BACK,
+            HOME,
+        ],
         _ => &[
             HELP,
             ("ui open", "open"),

@@ -6,7 +6,7 @@ mod rows;
 mod tools;
 
 use moves::{focus, left, page, right, scroll, step, turn_tab};
-use panes::{back, close, escape, forward, go, open, open_detail, reload};
+use panes::{back, close, escape, forward, go, instances, open, open_detail};
 use rows::{context, derive, mark, sort_by};
 use tools::{actions, copy};
 
@@ -14,6 +14,7 @@ use crate::model::Error;
 use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
 use crate::tui::edit::Line;
 use crate::tui::msg::Effect;
+use crate::tui::reading::reload;
 use crate::tui::update::questions;
 
 pub(super) use panes::{question, quit, show};
@@ -55,6 +56,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "left" => left(app),
         "right" => right(app),
         "open" => return open(app),
+        "instances" => instances(app),
         "escape" => return escape(app),
         "close" => return close(app),
         "back" => back(app),

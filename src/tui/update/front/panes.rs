@@ -2,10 +2,11 @@
 
 use super::rows::{derive, set_filter};
 use crate::action::{Invocation, Output};
-use crate::model::{Action, Error, InstanceId, Scope};
+use crate::model::{Error, InstanceId, Scope};
 use crate::tui::app::{App, Focus, Overlay, Pane, Tab};
 use crate::tui::dialog::QuitDialog;
 use crate::tui::msg::Effect;
+use crate::tui::reading::reload;
 
 /// Puts a pane on the screen; where we were is a way back.
 pub(in crate::tui::update) fn show(app: &mut App, pane: Pane) {
@@ -40,32 +41,6 @@ pub(super) fn go(app: &mut App, name: &str) -> Vec<Effect> {
     reload(app, false)
 }
 
-/// Asks for what the pane shows; again, if it was there before.
-pub(super) fn reload(app: &mut App, again: bool) -> Vec<Effect> {
-    let verb = match app.pane {
-        Pane::History => "history",
-        Pane::Doctor => "doctor",
-        Pane::Support => "matrix",
-        _ => return Vec::new(),
-    };
-    let number = app.number();
-    let loaded = match app.pane {
-        Pane::History => &mut app.history,
-        Pane::Doctor => &mut app.doctor,
-        _ => &mut app.matrix,
-    };
-    // The journal and the checks change behind our back; the matrix does not.
-    if loaded.asked.is_some() && !again || (loaded.value.is_some() && app.pane == Pane::Support) {
-        return Vec::new();
-    }
-    loaded.asked = Some(number);
-    let mut action = Action::new(verb);
-    if verb == "history" {
-        action = action.with("last", 200);
-    }
-    vec![Effect::Read(number, action)]
-}
-
 /// A question of the command line: the pane that answers it, or a new answer.
 pub(in crate::tui::update) fn question(
     app: &mut App,
@@ -84,6 +59,9 @@ pub(in crate::tui::update) fn question(
         "doctor" if plain => Some("doctor"),
         "matrix" if plain => Some("support"),
         "context list" if plain => Some("contexts"),
+        "host list" if plain => Some("hosts"),
+        "storage list" | "network list" if plain => Some("places"),
+        "image list" if plain => Some("images"),
         _ => None,
     };
     if let Some(pane) = pane {
@@ -105,6 +83,22 @@ pub(super) fn open_detail(app: &mut App, tab: Tab) {
     app.detail.tab = tab;
     app.detail.scroll = 0;
     app.focus = Focus::Detail;
+}
+
+/// The inventory of the host under the cursor.
+pub(super) fn instances(app: &mut App) {
+    let key = app.cursors.get(&Pane::Hosts).and_then(|c| c.key.clone());
+    let host = key.and_then(|key| key.parse::<InstanceId>().ok());
+    let Some(host) = host.filter(|_| app.pane == Pane::Hosts) else {
+        app.say("no host is under the cursor");
+        return;
+    };
+    app.inventory.context = Some(host.context().to_owned());
+    app.inventory.problems = false;
+    show(app, Pane::Inventory);
+    let name = host.key().replace(['\\', '"'], "");
+    set_filter(app, &format!("host:\"{name}\""));
+    app.say("Esc clears the filter");
 }
 
 pub(super) fn open(app: &mut App) -> Vec<Effect> {
