@@ -215,10 +215,7 @@ fn pool_row(app: &App, pool: &StoragePool) -> ListRow {
             ("Fault", pool.fault.clone()),
             (
                 "Volumes",
-                Some(format!(
-                    ": storage info {}",
-                    key(&pool.context, &pool.name)
-                )),
+                Some(format!(": storage info {}", key(&pool.context, &pool.name))),
             ),
         ]),
         ..ListRow::default()

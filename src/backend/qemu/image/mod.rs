@@ -3,6 +3,7 @@
 mod chain;
 mod foreign;
 mod header;
+mod known;
 mod make;
 mod source;
 
@@ -171,10 +172,12 @@ pub async fn info_as(env: &Env, path: &Path, format: Option<&str>, shared: bool)
     if let Some(format) = format {
         cmd = cmd.args(["-f", format]);
     }
-    if shared {
-        cmd = cmd.arg("-U");
-    }
-    let output = run(&cmd.arg(absolute(path)), LOOK).await?;
+    let output = if shared {
+        // Of a running guest: it is another one each time.
+        run(&cmd.arg("-U").arg(absolute(path)), LOOK).await?
+    } else {
+        known::asked(&cmd.arg(absolute(path)), path, LOOK).await?
+    };
     if !output.status.success() {
         return Err(complaint(path, &output));
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::chain::chain_as;
+use super::known::asked;
 use super::{From, Image, absolute, quoted, readable, show, tool};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, run};
@@ -68,7 +69,7 @@ pub async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String
     let cmd = Cmd::new(tool(env)?)
         .args(["check", "--output=json", "-f", format])
         .arg(absolute(path));
-    let output = run(&cmd, CHECK).await?;
+    let output = asked(&cmd, path, CHECK).await?;
     let Ok(value) = serde_json::from_slice::<Value>(&output.stdout) else {
         return Ok(match output.status.code() {
             // 63: no checks for this format.
