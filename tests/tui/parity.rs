@@ -249,7 +249,7 @@ const CASES: &[Case] = &[
         &[
             Press("g m +"),
             Type("fedora-42"),
-            Press("Shift-Tab Shift-Tab Enter"),
+            Press("Shift-Tab Enter"),
         ],
         Ends::Change,
     ),

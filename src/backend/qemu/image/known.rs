@@ -93,7 +93,7 @@ mod tests {
                 .open(&path)
                 .unwrap()
                 .set_modified(old)
-                .unwrap()
+                .unwrap();
         };
         let script = format!("echo x >> '{}'; cat '{}'", log.display(), path.display());
         let cmd = Cmd::new("/bin/sh").args(["-c", &script]);
