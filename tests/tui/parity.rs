@@ -246,11 +246,7 @@ const CASES: &[Case] = &[
     case("image pull fedora-42 --context local", &[], Ends::Change),
     case(
         "image pull fedora-42",
-        &[
-            Press("g m +"),
-            Type("fedora-42"),
-            Press("Shift-Tab Enter"),
-        ],
+        &[Press("g m +"), Type("fedora-42"), Press("Shift-Tab Enter")],
         Ends::Change,
     ),
     case(
