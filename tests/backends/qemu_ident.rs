@@ -883,3 +883,47 @@ fn what_nobody_holds_is_released_and_a_living_holder_is_named() {
     drop(held);
     run(&lab, &["unlock", "web"]);
 }
+
+/// Hundredths of a second of CPU, and how often its threads slept, so far.
+fn busy(pid: u32) -> (u64, u64) {
+    let (mut ticks, mut slept) = (0, 0);
+    for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+        let task = task.unwrap().path();
+        let stat = fs::read_to_string(task.join("stat")).unwrap();
+        let after = stat.rsplit_once(')').unwrap().1;
+        let fields: Vec<&str> = after.split_whitespace().collect();
+        ticks += fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+        let status = fs::read_to_string(task.join("status")).unwrap();
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        slept += line.unwrap().trim().parse::<u64>().unwrap();
+    }
+    (ticks, slept)
+}
+
+#[test]
+fn a_copy_that_goes_on_costs_nothing_meanwhile() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    make(&lab, "web");
+    let to = lab.root.path().join("copy.qcow2").display().to_string();
+    for words in [
+        &["clone", "web", "--name", "copy"][..],
+        &["export", "web", "--to", &to],
+    ] {
+        let mut child = held.stopped(&lab, words, "before", "convert", || true);
+        // What came before it is done with.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let (ticks, slept) = busy(child.id());
+        std::thread::sleep(std::time::Duration::from_secs(2));
+        let (ticks, slept) = (busy(child.id()).0 - ticks, busy(child.id()).1 - slept);
+        assert!(ticks <= 2, "{words:?} took {ticks}0 ms of 2 s");
+        assert!(slept <= 40, "{words:?} woke up {slept} times in 2 s");
+        held.go();
+        assert!(child.wait().unwrap().success(), "{words:?}");
+    }
+}

@@ -9,7 +9,7 @@ use super::fixture::{app, context, fleet, instance, press, setup, show, silent, 
 use super::harness::{Bench, screen};
 
 /// Compares a screen with the one that is kept in `snapshots/`.
-fn frame(name: &str, app: &App) {
+pub fn frame(name: &str, app: &App) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("../../snapshots");
     settings.set_prepend_module_to_snapshot(false);

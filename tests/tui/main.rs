@@ -16,6 +16,7 @@ mod keys;
 mod live;
 mod marks;
 mod metrics;
+mod nouns;
 mod others;
 mod parity;
 mod popups;
