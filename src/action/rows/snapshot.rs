@@ -31,7 +31,7 @@ const CREATE: Row = Row {
     details: "The plan says how consistent each one will be. A guest that runs is marked as after a power cut, unless \
 --quiesce has its agent freeze the file systems meanwhile, or --with-memory saves its RAM too. --require refuses what \
 would be less. In a template {instance} stands for the name, {date} and {time} for now in UTC, {n} for the next number; \
-taken again within a minute, it is there already. --keep deletes the oldest of the same template once the new one is \
+with {date} alone, taken again within a minute, it is there already. --keep deletes the oldest of the same template once the new one is \
 taken, and no others.",
     noun: GroupNoun::Instances,
     targets: Targets::Some,
