@@ -36,6 +36,8 @@ pub use engine::{Engine, EngineParts};
 pub use grammar::{Globals, Invocation, Output, ParseFailure, RunOptions};
 pub use planner::Planned;
 pub use row::{Group, Risk, Row, Run, Targets, Words};
+/// `doctor` for those who want to see what comes first.
+pub use rows::doctor::in_parts as doctor_in_parts;
 pub use rows::rows;
 pub use session::OpenSession;
 pub use task::TaskHandle;

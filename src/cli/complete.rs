@@ -8,7 +8,7 @@ use clap::{Arg, Command};
 
 use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::fleet_api::sort::natural;
-use crate::action::{grammar, rows};
+use crate::action::{Row, grammar, render, rows};
 use crate::model::{
     Dirs, Error, Field, FieldKind, GroupNoun, Instance, Result, encode_segment, shown,
 };
@@ -136,9 +136,10 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
         }
     }
     let row = rows::find(&path.join(" "));
+    // `tasks` with flags is `tasks list`.
+    let flags_of = row.or_else(|| rows::find(&format!("{} list", path.join(" "))));
     if let Some(arg) = expects {
-        let name = arg.get_id().as_str();
-        return values(arg, field(row, name), "", current, dirs);
+        return values(flags_of, arg, "", current, dirs);
     }
     if let Some((name, typed)) = current.split_once('=')
         && name.starts_with("--")
@@ -147,7 +148,7 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
             return Vec::new();
         };
         let lead = format!("{name}=");
-        return values(arg, field(row, arg.get_id().as_str()), &lead, typed, dirs);
+        return values(flags_of, arg, &lead, typed, dirs);
     }
     if current.starts_with('-') {
         return flags(command, &root);
@@ -174,15 +175,25 @@ fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
     found
 }
 
-fn plain(words: &[&str]) -> Candidates {
+fn plain(words: &[impl AsRef<str>]) -> Candidates {
     words
         .iter()
-        .map(|word| ((*word).to_owned(), String::new()))
+        .map(|word| (word.as_ref().to_owned(), String::new()))
         .collect()
 }
 
-fn field(row: Option<&'static crate::action::Row>, name: &str) -> Option<FieldKind> {
-    use crate::action::Row;
+/// The last of the columns that are being typed; those before it are not offered again.
+fn columns(row: Option<&'static Row>, typed: &str) -> Candidates {
+    let before = typed.rfind(',').map_or("", |at| &typed[..=at]);
+    let chosen: Vec<&str> = before.split(',').collect();
+    let all = row.map(|row| render::columns(row.name)).unwrap_or_default();
+    all.into_iter()
+        .filter(|column| !chosen.contains(&column.as_str()))
+        .map(|column| (format!("{before}{column}"), String::new()))
+        .collect()
+}
+
+fn field(row: Option<&'static Row>, name: &str) -> Option<FieldKind> {
     let all = Row::SCOPE_FLAGS.iter().chain(Row::CHANGE_FLAGS);
     let own = row.and_then(|row| row.field(name));
     own.or_else(|| all.into_iter().find(|f: &&Field| f.name == name))
@@ -221,10 +232,24 @@ fn flags(command: &Command, root: &Command) -> Candidates {
     found
 }
 
-fn values(arg: &Arg, kind: Option<FieldKind>, lead: &str, typed: &str, dirs: &Dirs) -> Candidates {
-    let found = match (arg.get_id().as_str(), kind) {
+fn values(
+    row: Option<&'static Row>,
+    arg: &Arg,
+    lead: &str,
+    typed: &str,
+    dirs: &Dirs,
+) -> Candidates {
+    let name = arg.get_id().as_str();
+    let found = match (name, field(row, name)) {
         ("output", _) => plain(&["table", "wide", "name", "json", "yaml", "jsonpath="]),
         ("filter", _) => filters(typed, dirs),
+        ("columns", _) => columns(row, typed),
+        ("sort", _) => row.map_or_else(Vec::new, |row| plain(&render::columns(row.name))),
+        ("set", _) => row.map_or_else(Vec::new, |row| {
+            let keys = rows::settable(row.name).into_iter();
+            keys.map(|field| (format!("{}=", field.name), field.doc.to_owned()))
+                .collect()
+        }),
         ("config", _) | (_, Some(FieldKind::Path)) => plain(&[FILES]),
         ("context", _) | (_, Some(FieldKind::Context)) => contexts(dirs),
         (_, Some(FieldKind::Selector)) => instances(dirs, typed),
@@ -456,6 +481,24 @@ mod tests {
         assert_eq!(asked(&["completion", "z"], &dirs), ["zsh"]);
         assert_eq!(asked(&["batch", ""], &dirs), [FILES]);
         assert!(asked(&["stop", "hv1/db2", "--on-error", ""], &dirs).contains(&"stop".to_owned()));
+    }
+
+    #[test]
+    fn columns_and_settings_are_offered() {
+        let (_root, dirs) = home();
+        let columns = asked(&["list", "--columns", "st"], &dirs);
+        assert_eq!(columns, ["state"]);
+        let more = asked(&["list", "--columns=name,st"], &dirs);
+        assert_eq!(more, ["--columns=name,state"]);
+        assert!(!asked(&["list", "--columns", "name,n"], &dirs).contains(&"name,name".to_owned()));
+        assert_eq!(asked(&["list", "--sort", "sta"], &dirs), ["state"]);
+        assert!(asked(&["tasks", "--columns", ""], &dirs).contains(&"state".to_owned()));
+        for verb in ["create", "import"] {
+            let keys = asked(&[verb, "x", "--set", "b"], &dirs);
+            assert!(keys.contains(&"bus=".to_owned()), "{verb}: {keys:?}");
+        }
+        let keys = asked(&["context", "set", "local", "--set", "pro"], &dirs);
+        assert_eq!(keys, ["protected="]);
     }
 
     #[test]

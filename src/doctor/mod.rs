@@ -23,18 +23,40 @@ pub struct Report {
     pub took: Duration,
 }
 
-/// Checks every context in scope at the same time, each within its own deadline.
-pub async fn run(fleet: &Arc<Fleet>, scope: &Scope) -> Vec<Report> {
-    let view = fleet.settle(scope).await;
+/// Checks every context in scope at the same time, each within its own deadline. `seen` is told of each as soon as it is
+/// known; none waits for another.
+pub async fn run(
+    fleet: &Arc<Fleet>,
+    scope: &Scope,
+    seen: &(dyn Fn(&Report) + Sync),
+) -> Vec<Report> {
+    let view = fleet.view();
     let in_scope = view.contexts.iter();
     let in_scope = in_scope.filter(|c| scope.covers(&c.name, c.kind.as_str()));
-    join_all(in_scope.map(|context| one(fleet, context.clone(), &view.contexts))).await
+    let asked = in_scope.map(async |context| {
+        let report = one(fleet, context).await;
+        seen(&report);
+        report
+    });
+    let mut reports = join_all(asked).await;
+    // Which of them are the same server is known when all were asked.
+    let view = fleet.view();
+    for report in &mut reports {
+        let twin = servers::twin(&report.context, &view.contexts);
+        report.checks.splice(1..1, twin);
+    }
+    reports
 }
 
-async fn one(fleet: &Arc<Fleet>, context: ContextView, all: &[ContextView]) -> Report {
+async fn one(fleet: &Arc<Fleet>, context: &ContextView) -> Report {
     let begun = Instant::now();
+    let alone = Scope {
+        contexts: vec![context.name.clone()],
+        ..Scope::default()
+    };
+    let settled = fleet.settle(&alone).await;
+    let context = settled.context(&context.name).unwrap_or(context).clone();
     let mut checks = vec![answers(&context)];
-    checks.extend(servers::twin(&context, all));
     checks.extend(old_list(&context, Timestamp::now()));
     if let Some(member) = fleet.member(&context.name) {
         if member.spec.secret_is_literal() {

@@ -10,8 +10,8 @@ use tokio::task::AbortHandle;
 use super::msg::{Effect, Msg, Reply};
 use super::question::Given;
 use crate::action::Engine;
-use crate::action::by_hand;
 use crate::action::questions::Questions;
+use crate::action::{by_hand, doctor_in_parts};
 use crate::model::{Error, InstanceId, Operation, Result, Support};
 
 /// Carries effects out.
@@ -72,6 +72,23 @@ impl Runner {
                 tokio::spawn(async move {
                     let data = guarded(engine.read(action)).await.map(Box::new);
                     send(&replies, number, Reply::Read(data)).await;
+                });
+            }
+            Effect::Doctor(number, action) => {
+                tokio::spawn(async move {
+                    let mut parts = doctor_in_parts(engine, action);
+                    let mut whole = None;
+                    while let Ok(Some(data)) = guarded(async { Ok(parts.next().await) }).await {
+                        match data {
+                            Ok(part) if !part.complete => {
+                                send(&replies, number, Reply::Part(Box::new(part))).await;
+                            }
+                            other => whole = Some(other),
+                        }
+                    }
+                    let whole = whole
+                        .unwrap_or_else(|| Err(Error::backend("corral itself failed at this")));
+                    send(&replies, number, Reply::Read(whole.map(Box::new))).await;
                 });
             }
             Effect::Follow(number, action) => {

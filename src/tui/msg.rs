@@ -71,6 +71,8 @@ pub enum Reply {
     Edited(Box<Opened>, Result<(), Error>),
     /// A change was accepted, as this task.
     Submitted(Result<String, Error>),
+    /// What is known so far of a question's answer; the whole follows.
+    Part(Box<Data>),
     /// A question's answer.
     Read(Result<Box<Data>, Error>),
     /// A stream ended.
@@ -94,6 +96,8 @@ pub enum Effect {
     Submit(u64, Box<Plan>, Consent, RunOptions),
     /// Ask a question.
     Read(u64, Action),
+    /// Ask all contexts what is wrong: what is known comes in parts, then the whole.
+    Doctor(u64, Action),
     /// Ask a question that goes on being answered.
     Follow(u64, Action),
     /// Stop that.

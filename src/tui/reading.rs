@@ -93,7 +93,10 @@ pub fn reload(app: &mut App, again: bool) -> Vec<Effect> {
             continue;
         }
         loaded.asked = Some(number);
-        effects.push(Effect::Read(number, reading.action()));
+        effects.push(match reading {
+            Reading::Doctor => Effect::Doctor(number, reading.action()),
+            _ => Effect::Read(number, reading.action()),
+        });
     }
     effects
 }

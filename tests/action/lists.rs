@@ -165,3 +165,31 @@ async fn images_that_are_all_in_use_are_not_called_none() {
     assert_eq!(unused.nothing, Some("no unused images"));
     assert_eq!(bench.read("image list").await.unwrap().nothing, None);
 }
+
+/// What one context says is there while another keeps silent.
+#[tokio::test]
+async fn doctor_says_what_it_knows_as_it_comes() {
+    use futures::StreamExt as _;
+
+    let bench = Bench::with(
+        Knobs {
+            slow: vec![("pve".to_owned(), std::time::Duration::from_secs(3))],
+            ..Knobs::instant()
+        },
+        None,
+        false,
+    );
+    let parts = corral::action::doctor_in_parts(Arc::clone(&bench.engine), action("doctor"));
+    let parts: Vec<_> = parts.map(|part| part.unwrap()).collect().await;
+    let of = |data: &corral::model::Data, context: &str| match &data.body {
+        Body::Checks(checks) => checks.iter().any(|c| c.context.as_deref() == Some(context)),
+        _ => panic!(),
+    };
+    assert!(
+        parts
+            .iter()
+            .any(|part| !part.complete && of(part, "local") && !of(part, "pve"))
+    );
+    let whole: Vec<_> = parts.iter().filter(|part| part.complete).collect();
+    assert!(whole.len() == 1 && of(whole[0], "local") && of(whole[0], "pve"));
+}

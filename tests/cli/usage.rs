@@ -285,3 +285,11 @@ fn help_is_a_verb_too() {
     assert_eq!(output.out, home.run(&["list", "--help"]).out);
     assert_eq!(home.run(&["help"]).out, home.run(&["--help"]).out);
 }
+
+#[test]
+fn to_wait_and_not_to_wait_is_no_choice() {
+    let home = Home::new();
+    let output = home.demo(&["stop", "local/scratch", "--wait", "--no-wait"]);
+    assert_eq!(output.code, 2, "{}", output.err);
+    assert!(output.err.contains("exclude each other"), "{}", output.err);
+}

@@ -149,6 +149,11 @@ impl Bench {
                 self.answers.push((action, data.clone()));
                 Some((n, Reply::Read(data.map(Box::new))))
             }
+            Effect::Doctor(n, action) => {
+                let data = self.engine.read(action.clone()).await;
+                self.answers.push((action, data.clone()));
+                Some((n, Reply::Read(data.map(Box::new))))
+            }
             Effect::Samples(n, id) => Some((n, Reply::Samples(self.engine.fleet().samples(&id)))),
             Effect::Support(n, ids) => {
                 let id = ids.first()?;

@@ -186,3 +186,41 @@ async fn a_question_is_answered_in_the_form_that_a_shell_prints() {
     bench.command("info local/web -o json").await;
     assert!(bench.screen().contains("\"schema\""), "{}", bench.screen());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_doctor_knows_is_shown_before_the_slowest_has_answered() {
+    use corral::model::{Body, Check, Data};
+
+    let checks = |words: &[&str], complete| {
+        let checks = words.iter().map(|word| Check::ok("context.answers", *word));
+        let mut data = Data::new(Body::Checks(checks.collect()));
+        data.complete = complete;
+        Box::new(data)
+    };
+    let mut bench = Bench::new().await;
+    bench.hold = true;
+    let ask = async |bench: &mut Bench, keys: &str| {
+        bench.press(keys).await;
+        let asked = bench.held.iter().rev().find_map(|effect| match effect {
+            Effect::Doctor(number, _) => Some(*number),
+            _ => None,
+        });
+        asked.unwrap()
+    };
+    let number = ask(&mut bench, "g d").await;
+    let part = Reply::Part(checks(&["first"], false));
+    bench.msg(Msg::Reply(number, part)).await;
+    let screen = bench.screen();
+    assert!(screen.contains("first"), "{screen}");
+    assert!(screen.contains("asking the others"), "{screen}");
+    let whole = Reply::Read(Ok(checks(&["first", "second"], true)));
+    bench.msg(Msg::Reply(number, whole)).await;
+    let screen = bench.screen();
+    assert!(screen.contains("second"), "{screen}");
+    assert!(!screen.contains("asking"), "{screen}");
+    // Asked again, the old answer stays until the new one is whole.
+    let number = ask(&mut bench, "r").await;
+    let part = Reply::Part(checks(&["new"], false));
+    bench.msg(Msg::Reply(number, part)).await;
+    assert!(bench.screen().contains("second"), "{}", bench.screen());
+}

@@ -195,6 +195,11 @@ pub fn parse(words: &[String]) -> Result<Invocation, ParseFailure> {
                 scope.allow_partial = args.flag("allow-partial");
             }
             "Running it" => {
+                if args.flag("wait") && args.flag("no-wait") {
+                    return Err(Error::invalid("--wait and --no-wait exclude each other")
+                        .remedy("Leave one of them out; without both it waits")
+                        .into());
+                }
                 invocation.consent.yes = args.flag("yes");
                 invocation.consent.typed = args.text("confirm").map(str::to_owned);
                 invocation.run = RunOptions {

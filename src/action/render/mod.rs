@@ -16,6 +16,8 @@ mod task;
 use jiff::Timestamp;
 use serde::Serialize;
 
+pub use listing::columns;
+
 use crate::action::Output;
 use crate::action::around::id_of;
 use crate::model::{Body, Data, Error, LogText, Plan, Result, Task, shown};

@@ -1,8 +1,11 @@
 //! `doctor`, and `doctor --fix`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::channel::mpsc;
+use futures::stream::BoxStream;
 use jiff::Timestamp;
 
 use super::super::engine::Engine;
@@ -10,7 +13,7 @@ use super::super::health;
 use super::super::planner::{LocalWork, Planned, Shape, plan_local};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Backend, Prepared, TaskCx};
-use crate::doctor;
+use crate::doctor::{self, Report};
 use crate::fleet::selector;
 use crate::model::{
     Action, Body, Check, CheckStatus, Data, Error, Field, FieldKind, GroupNoun, Instance,
@@ -42,30 +45,61 @@ const DOCTOR: Row = Row {
 
 pub(super) const ROWS: &[&Row] = &[&DOCTOR];
 
-async fn checks(engine: &Arc<Engine>, action: &Action) -> Result<Vec<Check>> {
+/// What there is to say so far of a doctor's question.
+type Told<'a> = &'a (dyn Fn(Vec<Check>) + Sync);
+
+/// Asks like the row does; what has been checked is told at once, and everything at the end.
+pub fn in_parts(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data>> {
+    let (parts, so_far) = mpsc::unbounded();
+    let last = async move {
+        let known = Mutex::new(Vec::new());
+        let told = |checks: Vec<Check>| {
+            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+            known.extend(checks);
+            let mut data = Data::new(Body::Checks(known.clone()));
+            data.complete = false;
+            // Nobody listens any more only when the view has been left.
+            let _ = parts.unbounded_send(Ok(data));
+        };
+        let all = checks(&engine, &action, &told).await;
+        all.map(|checks| Data::new(Body::Checks(checks)))
+    };
+    // It ends with its sender, which ends with `last`.
+    futures::stream::select(so_far, futures::stream::once(last)).boxed()
+}
+
+async fn checks(engine: &Arc<Engine>, action: &Action, told: Told<'_>) -> Result<Vec<Check>> {
     selector::check_scope(&engine.fleet().view(), &action.scope)?;
     let own = Arc::clone(engine);
     // A home on a dead network drive holds up nobody else.
-    let own = tokio::task::spawn_blocking(move || health::checks(&own));
-    let reports = doctor::run(engine.fleet(), &action.scope);
-    let (own, reports) = tokio::join!(own, reports);
-    let mut found = own.unwrap_or_else(|error| {
-        let message = format!("corral's own checks ended inside: {error}");
-        vec![Check::fail("corral.checks", message).remedy("corral config path; report this")]
-    });
-    for report in reports {
-        found.extend(report.checks.into_iter().map(|mut check| {
-            check.context = Some(report.context.name.clone());
-            check
-        }));
-    }
+    let own = async {
+        let own = tokio::task::spawn_blocking(move || health::checks(&own)).await;
+        let own = own.unwrap_or_else(|error| {
+            let message = format!("corral's own checks ended inside: {error}");
+            vec![Check::fail("corral.checks", message).remedy("corral config path; report this")]
+        });
+        told(own.clone());
+        own
+    };
+    let seen = |report: &Report| told(of_context(report));
+    let reports = doctor::run(engine.fleet(), &action.scope, &seen);
+    let (mut found, reports) = tokio::join!(own, reports);
+    found.extend(reports.iter().flat_map(of_context));
     let only = action.args.text("check");
     found.retain(|check| only.is_none_or(|id| check.id == id));
     Ok(found)
 }
 
+fn of_context(report: &Report) -> Vec<Check> {
+    let named = report.checks.iter().cloned().map(|mut check| {
+        check.context = Some(report.context.name.clone());
+        check
+    });
+    named.collect()
+}
+
 async fn check(engine: Arc<Engine>, action: Action) -> Result<Data> {
-    let checks = checks(&engine, &action).await?;
+    let checks = checks(&engine, &action, &|_| {}).await?;
     if checks.is_empty()
         && let Some(id) = action.args.text("check")
     {
@@ -107,7 +141,7 @@ impl LocalWork for Repair {
 
 async fn fix(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let mut works: Vec<(Arc<Instance>, Prepared, Arc<dyn LocalWork>)> = Vec::new();
-    for check in checks(&engine, &action).await? {
+    for check in checks(&engine, &action, &|_| {}).await? {
         if check.fix.is_none() || check.status == CheckStatus::Ok {
             continue;
         }

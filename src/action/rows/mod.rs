@@ -10,7 +10,7 @@ pub(super) mod create;
 mod delete;
 mod dial;
 mod disk;
-mod doctor;
+pub mod doctor;
 mod edit;
 mod events;
 mod export;
@@ -49,6 +49,7 @@ mod wait;
 use std::sync::LazyLock;
 
 use super::row::Row;
+use crate::model::Field;
 
 /// Every action that corral knows, in the order of help.
 pub fn rows() -> &'static [&'static Row] {
@@ -111,4 +112,19 @@ pub fn find(name: &str) -> Option<&'static Row> {
         .iter()
         .copied()
         .find(|row| row.name == name || row.aliases.contains(&name))
+}
+
+/// What `--set` of a command may name, of whatever kind.
+pub fn settable(verb: &str) -> Vec<&'static Field> {
+    let kinds = crate::backend::registry::KINDS.iter();
+    let mut fields: Vec<&Field> = match verb {
+        "create" | "import" => kinds.flat_map(|kind| kind.create_fields).collect(),
+        "context add" | "context set" => kinds
+            .flat_map(|kind| context::settable(kind.context_fields))
+            .collect(),
+        _ => Vec::new(),
+    };
+    fields.sort_by_key(|field| field.name);
+    fields.dedup_by_key(|field| field.name);
+    fields
 }

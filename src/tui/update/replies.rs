@@ -67,6 +67,15 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
             }
             Vec::new()
         }
+        Reply::Part(data) => {
+            // An answer that is whole, if older, says more than a part of the next.
+            if let Some(loaded) = app.readings.asked(request)
+                && loaded.value.as_ref().is_none_or(|known| !known.complete)
+            {
+                loaded.value = Some(data);
+            }
+            Vec::new()
+        }
         Reply::Read(result) => read(app, request, result),
     }
 }

@@ -10,7 +10,7 @@ mod work;
 
 use jiff::Timestamp;
 
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, Table, key};
 use crate::model::{Body, encode_segment};
 pub(crate) use around::{part_text, volumes};
 pub(crate) use fleet::address;
@@ -58,6 +58,40 @@ pub(crate) fn listing(body: &Body, now: Timestamp) -> Option<Listing> {
         | Body::Plan(_)
         | Body::Text(_) => return None,
     })
+}
+
+/// The columns that `--columns` may name for the answer of a command, as they are typed.
+pub fn columns(verb: &str) -> Vec<String> {
+    let body = match verb {
+        "list" => Body::Instances(Vec::new()),
+        "snapshot list" => return titles(&super::snapshots::tree(&[], Timestamp::UNIX_EPOCH).0),
+        "nic list" => Body::Nics(Vec::new()),
+        "ports list" => Body::Ports(Vec::new()),
+        "backup list" => Body::Backups(Vec::new()),
+        "disk list" => Body::Disks(Vec::new()),
+        "events" => Body::Events(Vec::new()),
+        "metrics" => Body::Metrics(Vec::new()),
+        "host list" => Body::Hosts(Vec::new()),
+        "storage list" => Body::Pools(Vec::new()),
+        "network list" => Body::Networks(Vec::new()),
+        "image list" | "image search" => Body::Images(Vec::new()),
+        "context list" => Body::Contexts(Vec::new()),
+        "history" => Body::History(Vec::new()),
+        "tasks" | "tasks list" => Body::Tasks(Vec::new()),
+        "wait" => Body::Waits(Vec::new()),
+        "config show" => Body::Settings(Vec::new()),
+        "config check" => Body::Problems(Vec::new()),
+        "config path" => Body::Paths(Vec::new()),
+        _ => return Vec::new(),
+    };
+    listing(&body, Timestamp::UNIX_EPOCH)
+        .map(|listing| titles(&listing.table))
+        .unwrap_or_default()
+}
+
+fn titles(table: &Table) -> Vec<String> {
+    let titles = table.columns.iter().map(|column| key(column.title));
+    titles.collect()
 }
 
 fn make<T>(

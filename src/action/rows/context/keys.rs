@@ -27,7 +27,9 @@ pub(super) fn kind_named(word: &str) -> Result<&'static KindInfo> {
 }
 
 /// What `--set` takes for a kind with these fields.
-fn settable(fields: &'static [Field]) -> impl Iterator<Item = &'static Field> + Clone {
+pub(in crate::action::rows) fn settable(
+    fields: &'static [Field],
+) -> impl Iterator<Item = &'static Field> + Clone {
     fields
         .iter()
         .chain(COMMON_CONTEXT_KEYS)

@@ -10,6 +10,8 @@ mod trust;
 #[cfg(test)]
 mod tests;
 
+pub(super) use keys::settable;
+
 use crate::action::row::{Group, Risk, Row, Run, Targets};
 use crate::model::{Field, FieldKind, GroupNoun};
 
