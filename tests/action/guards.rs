@@ -45,6 +45,8 @@ fn line_for(name: &str) -> Option<&'static str> {
         "sendkey" => "sendkey hv1/stubborn esc",
         "export" => "export hv1/badboot --to /tmp/x",
         "import" => "import x.qcow2 --name new --context hv1",
+        "image pull" => "image pull debian-13 --context hv1",
+        "image delete" => "image delete hv1/alpine-3.22",
         "backup create" => "backup create hv1/badboot",
         "backup restore" => "backup restore hv1/badboot@2026-11-30T06-00-00Z",
         "backup delete" => "backup delete hv1/badboot@2026-11-30T06-00-00Z",
@@ -64,7 +66,14 @@ async fn req_12_read_only_refuses_every_change_of_every_row() {
         .iter()
         .filter(|row| matches!(row.run, Run::Change(_)))
     {
-        if !matches!(row.noun, GroupNoun::Instances | GroupNoun::NewInstance) {
+        if !matches!(
+            row.noun,
+            GroupNoun::Instances
+                | GroupNoun::NewInstance
+                | GroupNoun::Source
+                | GroupNoun::Images
+                | GroupNoun::ImageSources
+        ) {
             continue;
         }
         let line = line_for(row.name).unwrap_or_else(|| panic!("no line for {}", row.name));

@@ -224,3 +224,46 @@ async fn what_doctor_knows_is_shown_before_the_slowest_has_answered() {
     bench.msg(Msg::Reply(number, part)).await;
     assert!(bench.screen().contains("second"), "{}", bench.screen());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_was_typed_is_named_until_it_was_taken_and_no_other_stays() {
+    use corral::action::by_hand;
+    use corral::model::Error;
+
+    let mut bench = Bench::new().await;
+    let edit = Action::new("edit").on(Selector::id(&"local/win11".parse().unwrap()));
+    let begin = async |bench: &mut Bench| {
+        bench.command("edit local/win11").await;
+        let asked = bench.held.iter().rev().find_map(|effect| match effect {
+            Effect::Open(number, _) => Some(*number),
+            _ => None,
+        });
+        let opened = Box::new(by_hand::open(&bench.engine, &edit).await.unwrap());
+        (asked.unwrap(), opened)
+    };
+    // There is no editor: nothing was typed, nothing is kept.
+    let (number, opened) = begin(&mut bench).await;
+    let failed = Err(Error::not_found("there is no editor"));
+    let file = opened.file.clone();
+    bench
+        .msg(Msg::Reply(number, Reply::Edited(opened, failed)))
+        .await;
+    assert!(!file.exists());
+    let said = bench.app.notice.as_ref().unwrap().text.clone();
+    assert!(
+        said.contains("no editor") && !said.contains("kept"),
+        "{said}"
+    );
+    // The question is answered with no.
+    let (number, opened) = begin(&mut bench).await;
+    let file = opened.file.clone();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}\n# mine\n")).unwrap();
+    bench
+        .msg(Msg::Reply(number, Reply::Edited(opened, Ok(()))))
+        .await;
+    bench.press("Esc").await;
+    let said = bench.app.notice.as_ref().unwrap().text.clone();
+    assert!(said.contains(&*file.to_string_lossy()), "{said}");
+    assert!(file.exists());
+}

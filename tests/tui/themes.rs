@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use corral::tui::TuiOptions;
 use corral::tui::msg::Msg;
+use corral::tui::presence::Notify;
 
 use super::harness::Bench;
 use super::running::{Running, context};
@@ -73,7 +74,7 @@ async fn own_themes_and_keys_take_part_and_follow_the_file_while_it_runs() {
     let mut bench = Bench::over(Arc::clone(&corral.engine), 80, 24);
     bench.app.setup = setup;
     corral.edit(&format!(
-        "[ui]\ntheme = \"night\"\nkeymap = \"k9s\"\nicons = \"ascii\"\n{}",
+        "[ui]\ntheme = \"night\"\nkeymap = \"k9s\"\nicons = \"ascii\"\nnotify = \"desktop\"\n{}",
         context("one", "")
     ));
     corral.engine.reload(&[]).await.unwrap();
@@ -81,6 +82,7 @@ async fn own_themes_and_keys_take_part_and_follow_the_file_while_it_runs() {
     let look = corral::tui::look::Look::new(&corral.engine, &options(), None, &mut told);
     bench.msg(Msg::Look(Box::new(look))).await;
     assert_eq!(bench.app.setup.theme.name, "night");
+    assert_eq!(bench.app.setup.manners.notify, Notify::Desktop);
     assert!(bench.screen().is_ascii());
     bench.press("C").await;
     assert_eq!(bench.app.inventory.sort, "cpu");
