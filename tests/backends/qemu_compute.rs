@@ -911,3 +911,91 @@ async fn a_vm_can_be_looked_at_while_its_guest_is_waited_for() {
     assert_eq!(load(&lab, "web"), vm);
     assert!(!lab.ctx.store.dir("web").unwrap().join("op.json").exists());
 }
+
+/// In a network of its own, with a bridge that QEMU's helper may join: nothing of this machine is touched.
+const BRIDGED: &str = r#"set -eu
+mount -t sysfs none /sys
+ip link set lo up
+ip link add corralbr0 type bridge
+ip link set corralbr0 up
+mkdir -p /etc/qemu
+mount -t tmpfs none /etc/qemu
+echo "allow corralbr0" >/etc/qemu/bridge.conf
+corral() { "$CORRAL" --headless "$@"; }
+taps() { ip -o link show master corralbr0 | wc -l; }
+corral nic add web --network bridge:corralbr0 --mac 52:54:00:c0:44:b1
+corral start web --for agent
+echo "taps after start: $(taps)"
+tap=$(ip -o link show master corralbr0 | sed 's/^[0-9]*: \([^:]*\):.*/\1/')
+for _ in $(seq 100); do
+    [ "$(cat "/sys/class/net/$tap/statistics/rx_packets")" = 0 ] || break
+    sleep 0.1
+done
+echo "frames of the guest: $(cat "/sys/class/net/$tap/statistics/rx_packets")"
+echo "inside: $(corral nic list web)"
+corral network list
+corral nic add web --network bridge:corralbr0
+echo "taps with another: $(taps)"
+corral nic remove web --nic 52:54:00:c0:44:b1
+echo "taps without the first: $(taps)"
+corral stop web --force
+echo "taps when off: $(taps)"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_is_joined_and_left() {
+    let Some(image) = guest() else { return };
+    let may = std::process::Command::new("unshare")
+        .args([
+            "-n",
+            "-m",
+            "sh",
+            "-c",
+            "mount -t sysfs none /sys && ip link add corralbr0 type bridge",
+        ])
+        .output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: bridges need root and iproute2");
+        return;
+    }
+    let lab = Lab::new();
+    lab.make(request(
+        "web",
+        DiskSource::Backed(image.display().to_string()),
+        Firmware::Bios,
+    ))
+    .await
+    .unwrap();
+    let made = std::path::Path::new("/etc/qemu").exists();
+    let output = std::process::Command::new("unshare")
+        .args(["-n", "-m", "bash", "-c", BRIDGED])
+        .env_clear()
+        .env("HOME", lab.root.path())
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("CORRAL", env!("CARGO_BIN_EXE_corral"))
+        .output()
+        .unwrap();
+    if !made {
+        let _ = std::fs::remove_dir("/etc/qemu");
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{complained}");
+    let number = |what: &str| -> u32 {
+        let line = said.lines().find_map(|line| line.strip_prefix(what));
+        line.unwrap_or_else(|| panic!("no {what} in {said}"))
+            .trim()
+            .parse()
+            .unwrap()
+    };
+    assert_eq!(number("taps after start:"), 1, "{said}");
+    assert!(number("frames of the guest:") > 0, "{said}");
+    assert_eq!(number("taps with another:"), 2, "{said}");
+    assert_eq!(number("taps without the first:"), 1, "{said}");
+    assert_eq!(number("taps when off:"), 0, "{said}");
+    let bridge = said
+        .lines()
+        .find(|line| line.starts_with("corralbr0"))
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(bridge.contains("web") && bridge.contains("yes"), "{bridge}");
+}

@@ -36,9 +36,12 @@ fn list(ctx: &Ctx) -> Result<Vec<Network>> {
         .into_iter()
         .filter_map(|entry| entry.definition.ok())
         .collect();
+    // A bridge is `bridge:NAME` in a definition.
+    let is_on =
+        |network: &str, name: &str| network.strip_prefix("bridge:").unwrap_or(network) == name;
     let users = |name: &str| -> Vec<InstanceId> {
         vms.iter()
-            .filter(|vm| vm.nics.iter().any(|nic| nic.network == name))
+            .filter(|vm| vm.nics.iter().any(|nic| is_on(&nic.network, name)))
             .map(|vm| ctx.id(&vm.name))
             .collect()
     };
