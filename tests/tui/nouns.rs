@@ -29,11 +29,11 @@ async fn hosts_show_their_loads_and_lead_to_their_instances() {
         "{text}"
     );
     bench.press("Esc").await;
-    while !bench
+    while bench
         .app
         .cursors
         .get(&Pane::Hosts)
-        .is_some_and(|c| c.key.as_deref() == Some("pve/pve1"))
+        .is_none_or(|c| c.key.as_deref() != Some("pve/pve1"))
     {
         bench.press("Down").await;
     }
