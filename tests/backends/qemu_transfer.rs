@@ -492,6 +492,28 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     fill(disk, 6);
     fine(&lab, &line("export web --to", &to));
     assert!(is_same(&to.join("disk0.qcow2"), disk));
+    // A large disk goes on in its middle.
+    fine(
+        &lab,
+        "create big --disk 20GiB --memory 256M --firmware bios -y",
+    );
+    let big = lab.ctx.store.load("big").unwrap().disks[0].path.clone();
+    for write in ["write -P 1 1M 64k", "write -P 2 9G 1M", "write -P 3 19G 1M"] {
+        let file = big.to_str().unwrap();
+        tool(root, "qemu-io", &["-f", "qcow2", "-c", write, file]);
+    }
+    let large = root.join("large");
+    let words = ["export", "big", "--to", large.to_str().unwrap()];
+    held.kill(&lab, &words, "before", "offset=8589934592,");
+    let half = root.join("large.partial");
+    let note = fs::read_to_string(half.join(".corral-partial.json")).unwrap();
+    assert!(note.contains("\"upto\":8589934592"), "{note}");
+    let inode = fs::metadata(half.join("disk0.qcow2")).unwrap().ino();
+    fine(&lab, &line("export big --to", &large));
+    let whole = large.join("disk0.qcow2");
+    assert_eq!(fs::metadata(&whole).unwrap().ino(), inode, "written anew");
+    assert!(is_same(&whole, &big));
+    tool(&large, "qemu-img", &["check", "-q", "disk0.qcow2"]);
     // What another VM has half-written is left alone, whether or not it is known when it is planned.
     fine(&lab, "create other --disk 64MiB --memory 256M -y");
     let there = root.join("there");

@@ -19,7 +19,7 @@ use super::convert::{self, Access};
 use super::form::Form;
 use super::pieces::{self, Piece};
 use super::target::{self, Progress};
-use super::{leave, live, pack};
+use super::{leave, live, pack, parts};
 use crate::backend::contract::{Changes, ExportRequest, Prepared, ReadCx, TaskCx};
 use crate::link::files::{fault, make_dir};
 use crate::model::{
@@ -68,6 +68,11 @@ impl Exporting {
             frozen: self.consistency == Consistency::Filesystem,
             ran: self.ran,
         })
+    }
+
+    /// Whether a disk is written in parts: where the next run finds the same source again.
+    fn in_parts(&self, piece: &Piece) -> bool {
+        self.form == Form::Folder && self.access == Access::Files && parts::apply(piece)
     }
 
     fn total(&self) -> u64 {
@@ -245,11 +250,14 @@ async fn look(
     let partial = target::partial(to);
     for piece in &exporting.pieces {
         let (format, file) = pack::written(form, &partial, piece);
-        let cmd = exporting.access.convert(&tool, piece, format, &file);
-        steps.push(Step::new(
-            format!("Write {} ({})", shown(&piece.name), piece.size),
-            cmd.shown(),
-        ));
+        let native = if exporting.in_parts(piece) {
+            parts::shown_as(&tool, piece, &file)
+        } else {
+            let cmd = exporting.access.convert(&tool, piece, format, &file);
+            cmd.shown()
+        };
+        let title = format!("Write {} ({})", shown(&piece.name), piece.size);
+        steps.push(Step::new(title, native));
     }
     if exporting.live().is_some() {
         steps.push(Step::new("Let the disks go", live::UNDO));
@@ -377,7 +385,7 @@ fn claim(vm: &Definition, exporting: &Exporting, partial: &Path) -> Result<()> {
     let progress = Progress {
         vm: vm.uuid.to_string(),
         source: exporting.source.clone(),
-        done: Vec::new(),
+        ..Progress::default()
     };
     target::note(partial, &progress)
 }
@@ -589,14 +597,20 @@ async fn folder(
             finish(&mut sealing, &mut progress, partial, portable).await?;
             portable.disks.push(known);
         } else {
-            convert::blank(&file)?;
             cx.step(format!("Write {name}"));
-            let cmd = exporting.access.convert(&tool, piece, "qcow2", &file);
-            let (written, sealed) = tokio::join!(
-                convert::write(cx, &cmd, &file, before, piece.size, total),
-                finish(&mut sealing, &mut progress, partial, portable),
-            );
-            written.and(sealed)?;
+            if exporting.in_parts(piece) {
+                finish(&mut sealing, &mut progress, partial, portable).await?;
+                let noted = (partial, &mut progress);
+                parts::write(ctx, cx, (piece, &file), noted, (before, total)).await?;
+            } else {
+                convert::blank(&file)?;
+                let cmd = exporting.access.convert(&tool, piece, "qcow2", &file);
+                let (written, sealed) = tokio::join!(
+                    convert::write(cx, &cmd, &file, before, piece.size, total),
+                    finish(&mut sealing, &mut progress, partial, portable),
+                );
+                written.and(sealed)?;
+            }
             let disk = pieces::disk(piece, convert::size(ctx, &file, "qcow2").await?);
             let cx = cx.clone();
             let task = tokio::spawn(async move { convert::seal(&cx, &file).await });

@@ -8,6 +8,7 @@ pub mod import;
 mod leave;
 pub mod live;
 mod pack;
+mod parts;
 mod pieces;
 pub mod restore;
 mod shelf;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::image::quoted;
 use super::form::Form;
+use super::parts::Begun;
 use crate::backend::portable::{folder, private};
 use crate::link::files::{fault, write_atomically};
 use crate::model::{Bytes, Error, PortableDisk, Result, shown};
@@ -26,6 +27,9 @@ pub struct Progress {
     pub source: String,
     /// Disks that are whole.
     pub done: Vec<PortableDisk>,
+    /// One that is written in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
 }
 
 /// Where something half-written is until it is whole.
