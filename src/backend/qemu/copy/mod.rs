@@ -309,10 +309,3 @@ fn told(place: &str, copied: &Copied) -> String {
     }
     text
 }
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut out, byte| {
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
-}

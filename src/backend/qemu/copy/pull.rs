@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
+use super::Copied;
 use super::talk::{ANSWER, Talk, decode, lied};
-use super::{Copied, hex};
 use crate::backend::contract::TaskCx;
+use crate::backend::portable::sums::Running;
 use crate::link::files;
 use crate::model::{Bytes, Error, Result, shown};
 
@@ -77,7 +77,7 @@ async fn read(
 ) -> Result<(u64, String)> {
     // Files of /proc have no length.
     let length = talk.length(handle).await.unwrap_or(0);
-    let mut hash = Sha256::new();
+    let mut hash = Running::new();
     let mut done = 0;
     loop {
         cx.checkpoint()?;
@@ -90,7 +90,7 @@ async fn read(
         done += bytes.len() as u64;
         cx.progress(done, length.max(done));
         if eof {
-            return Ok((done, hex(&hash.finalize())));
+            return Ok((done, hash.finish()));
         }
         if bytes.is_empty() {
             return Err(lied("guest-file-read gave nothing, and no end"));

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
+use super::Copied;
 use super::talk::{ANSWER, Talk, encode, lied};
-use super::{Copied, hex};
 use crate::backend::contract::TaskCx;
+use crate::backend::portable::sums::Running;
 use crate::link::files;
 use crate::model::{Error, Result, shown};
 
@@ -101,7 +101,7 @@ async fn write(
     mut file: std::fs::File,
     length: u64,
 ) -> Result<(u64, String)> {
-    let mut hash = Sha256::new();
+    let mut hash = Running::new();
     let mut done = 0;
     let mut buffer = vec![0; CHUNK];
     loop {
@@ -125,7 +125,7 @@ async fn write(
     }
     let args = json!({ "handle": handle });
     talk.ask("guest-file-flush", args, SLOW).await?;
-    Ok((done, hex(&hash.finalize())))
+    Ok((done, hash.finish()))
 }
 
 /// How much of `sent` bytes was taken; fewer is fine, none or more is not.

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::super::ctx::Ctx;
-use super::super::image::absolute;
+use super::super::image::{absolute, stamp};
 use super::super::storage::IMAGES;
 use crate::backend::contract::Env;
 use crate::link::files::{fault, write_atomically};
@@ -54,10 +53,7 @@ pub struct Kept {
 impl Kept {
     /// Another content has another stamp.
     pub fn stamp(&self) -> String {
-        fs::metadata(&self.path).map_or_else(
-            |_| "gone".to_owned(),
-            |meta| format!("{}-{}-{}", meta.ino(), meta.len(), meta.mtime()),
-        )
+        stamp(&self.path).unwrap_or_else(|_| "gone".to_owned())
     }
 }
 
