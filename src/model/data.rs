@@ -62,6 +62,26 @@ impl Data {
     }
 }
 
+impl Data {
+    /// Takes in another answer to the same question, of somebody else.
+    pub fn append(&mut self, other: Self) {
+        self.complete &= other.complete;
+        self.faulty |= other.faulty;
+        self.errors.extend(other.errors);
+        self.warnings.extend(other.warnings);
+        self.ages.extend(other.ages);
+        match (&mut self.body, other.body) {
+            (Body::Hosts(all), Body::Hosts(more)) => all.extend(more),
+            (Body::Pools(all), Body::Pools(more)) => all.extend(more),
+            (Body::Networks(all), Body::Networks(more)) => all.extend(more),
+            (Body::Images(all), Body::Images(more)) => all.extend(more),
+            (Body::Snapshots(all), Body::Snapshots(more)) => all.extend(more),
+            // No other question is asked of each context for itself.
+            _ => {}
+        }
+    }
+}
+
 /// The items of an answer, under their own plural.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

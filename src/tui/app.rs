@@ -48,13 +48,15 @@ pub enum Pane {
     Places,
     /// Images to make instances from.
     Images,
+    /// Snapshots of several instances.
+    Snapshots,
     /// The answer to a question of the command line.
     Answer,
 }
 
 impl Pane {
     /// Word of `ui go`, and heading.
-    pub const NAMES: [(&'static str, Self, &'static str); 11] = [
+    pub const NAMES: [(&'static str, Self, &'static str); 12] = [
         ("inventory", Self::Inventory, "Inventory"),
         ("tasks", Self::Tasks, "Tasks"),
         ("history", Self::History, "History"),
@@ -65,6 +67,7 @@ impl Pane {
         ("hosts", Self::Hosts, "Hosts"),
         ("places", Self::Places, "Storage & Networks"),
         ("images", Self::Images, "Images"),
+        ("snapshots", Self::Snapshots, "Snapshots"),
         ("answer", Self::Answer, "Answer"),
     ];
 
@@ -142,6 +145,8 @@ pub struct Loaded<T> {
     pub asked: Option<u64>,
     /// What came, the last time something came.
     pub value: Option<T>,
+    /// That is only what came first; the whole is still to come.
+    pub part: bool,
     /// Why nothing came, the last time.
     pub error: Option<Error>,
 }
@@ -151,6 +156,7 @@ impl<T> Default for Loaded<T> {
         Self {
             asked: None,
             value: None,
+            part: false,
             error: None,
         }
     }

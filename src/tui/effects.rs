@@ -11,7 +11,7 @@ use super::msg::{Effect, Msg, Reply};
 use super::question::Given;
 use crate::action::Engine;
 use crate::action::questions::Questions;
-use crate::action::{by_hand, doctor_in_parts};
+use crate::action::{SoFar, by_hand, in_parts};
 use crate::model::{Error, InstanceId, Operation, Result, Support};
 
 /// Carries effects out.
@@ -74,21 +74,17 @@ impl Runner {
                     send(&replies, number, Reply::Read(data)).await;
                 });
             }
-            Effect::Doctor(number, action) => {
+            Effect::ReadInParts(number, action) => {
                 tokio::spawn(async move {
-                    let mut parts = doctor_in_parts(engine, action);
-                    let mut whole = None;
-                    while let Ok(Some(data)) = guarded(async { Ok(parts.next().await) }).await {
-                        match data {
-                            Ok(part) if !part.complete => {
-                                send(&replies, number, Reply::Part(Box::new(part))).await;
-                            }
-                            other => whole = Some(other),
+                    let mut parts = in_parts(engine, action);
+                    let mut whole = Err(Error::backend("corral itself failed at this"));
+                    while let Ok(Some(told)) = guarded(async { Ok(parts.next().await) }).await {
+                        match told {
+                            SoFar::Part(part) => send(&replies, number, Reply::Part(part)).await,
+                            SoFar::Whole(answer) => whole = answer,
                         }
                     }
-                    let whole = whole
-                        .unwrap_or_else(|| Err(Error::backend("corral itself failed at this")));
-                    send(&replies, number, Reply::Read(whole.map(Box::new))).await;
+                    send(&replies, number, Reply::Read(whole)).await;
                 });
             }
             Effect::Follow(number, action) => {

@@ -96,8 +96,8 @@ pub enum Effect {
     Submit(u64, Box<Plan>, Consent, RunOptions),
     /// Ask a question.
     Read(u64, Action),
-    /// Ask all contexts what is wrong: what is known comes in parts, then the whole.
-    Doctor(u64, Action),
+    /// Ask each context for itself: what is known comes in parts, then the whole.
+    ReadInParts(u64, Action),
     /// Ask a question that goes on being answered.
     Follow(u64, Action),
     /// Stop that.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::app::{App, Loaded, Pane};
 use super::msg::Effect;
-use crate::model::{Action, Body, Data};
+use crate::model::{Action, Body, Data, InstanceId, Selector};
 
 /// A question whose answer a pane is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,10 +23,15 @@ pub enum Reading {
     Networks,
     /// Images.
     Images,
+    /// Snapshots of several instances.
+    Snapshots,
 }
 
 /// Entries of the journal that are shown.
 const LAST: u64 = 200;
+
+/// Instances whose snapshots are asked for at once: each is a question of its own to its backend.
+pub const MOST: usize = 200;
 
 impl Reading {
     /// What a pane is made of.
@@ -38,6 +43,7 @@ impl Reading {
             Pane::Hosts => &[Self::Hosts],
             Pane::Places => &[Self::Pools, Self::Networks],
             Pane::Images => &[Self::Images],
+            Pane::Snapshots => &[Self::Snapshots],
             Pane::Inventory | Pane::Tasks | Pane::Contexts | Pane::Problems | Pane::Answer => &[],
         }
     }
@@ -51,7 +57,13 @@ impl Reading {
             Self::Pools => Action::new("storage list"),
             Self::Networks => Action::new("network list"),
             Self::Images => Action::new("image list"),
+            Self::Snapshots => Action::new("snapshot list"),
         }
+    }
+
+    /// Contexts answer it each for itself, so that a slow one holds up nobody's rows.
+    fn is_by_context(self) -> bool {
+        !matches!(self, Self::History | Self::Matrix)
     }
 
     /// Never becomes another one while corral runs.
@@ -60,14 +72,43 @@ impl Reading {
     }
 }
 
+/// Whose snapshots are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// In the order of the inventory.
+    pub ids: Vec<InstanceId>,
+    /// Those are marked, and not just all that are visible.
+    pub marked: bool,
+    /// So many there would be, were there no limit.
+    pub of: usize,
+}
+
+impl About {
+    /// The marked instances, else all that are visible.
+    fn now(app: &App) -> Self {
+        let marks = app.inventory.visible_marks();
+        let marked = !marks.is_empty();
+        let all = if marked { &marks } else { &app.inventory.rows };
+        Self {
+            ids: all.iter().take(MOST).map(|row| row.id.clone()).collect(),
+            marked,
+            of: all.len(),
+        }
+    }
+}
+
 /// All that was asked, by question.
 #[derive(Clone, Debug, Default)]
-pub struct Readings(BTreeMap<Reading, Loaded<Box<Data>>>);
+pub struct Readings {
+    all: BTreeMap<Reading, Loaded<Box<Data>>>,
+    /// Whose snapshots were asked for.
+    pub about: About,
+}
 
 impl Readings {
     /// One of them.
     pub fn get(&self, reading: Reading) -> Option<&Loaded<Box<Data>>> {
-        self.0.get(&reading)
+        self.all.get(&reading)
     }
 
     /// What came of one, the last time something came.
@@ -77,7 +118,7 @@ impl Readings {
 
     /// The one that is open under this number.
     pub fn asked(&mut self, number: u64) -> Option<&mut Loaded<Box<Data>>> {
-        self.0
+        self.all
             .values_mut()
             .find(|loaded| loaded.asked == Some(number))
     }
@@ -88,14 +129,31 @@ pub fn reload(app: &mut App, again: bool) -> Vec<Effect> {
     let mut effects = Vec::new();
     for reading in Reading::of(app.pane) {
         let number = app.number();
-        let loaded = app.readings.0.entry(*reading).or_default();
+        let mut action = reading.action();
+        let mut again = again;
+        if *reading == Reading::Snapshots {
+            let about = About::now(app);
+            // What was said of other instances is no answer to this.
+            if about.ids != app.readings.about.ids {
+                app.readings.all.remove(reading);
+                again = true;
+            }
+            app.readings.about = about;
+            let ids = &app.readings.about.ids;
+            action.targets = ids.iter().map(Selector::id).collect();
+            if action.targets.is_empty() {
+                continue;
+            }
+        }
+        let loaded = app.readings.all.entry(*reading).or_default();
         if loaded.asked.is_some() && !again || (loaded.value.is_some() && reading.is_fixed()) {
             continue;
         }
         loaded.asked = Some(number);
-        effects.push(match reading {
-            Reading::Doctor => Effect::Doctor(number, reading.action()),
-            _ => Effect::Read(number, reading.action()),
+        effects.push(if reading.is_by_context() {
+            Effect::ReadInParts(number, action)
+        } else {
+            Effect::Read(number, action)
         });
     }
     effects

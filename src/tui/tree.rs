@@ -6,12 +6,12 @@ use crate::model::Snapshot;
 
 /// Depth and snapshot, parents before children, siblings by age. A ring or a missing parent makes a
 /// root: nothing is left out.
-pub fn snapshots(all: &[Snapshot]) -> Vec<(usize, &Snapshot)> {
-    let mut order: Vec<&Snapshot> = all.iter().collect();
+pub fn snapshots<'a>(all: impl IntoIterator<Item = &'a Snapshot>) -> Vec<(usize, &'a Snapshot)> {
+    let mut order: Vec<&Snapshot> = all.into_iter().collect();
     order.sort_by(|a, b| (a.created_at, &a.name).cmp(&(b.created_at, &b.name)));
     let mut out = Vec::new();
     let mut seen = HashSet::new();
-    let has = |name: &str| all.iter().any(|s| s.name == name);
+    let has = |name: &str| order.iter().any(|s| s.name == name);
     for root in order
         .iter()
         .copied()

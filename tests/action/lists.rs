@@ -169,6 +169,7 @@ async fn images_that_are_all_in_use_are_not_called_none() {
 /// What one context says is there while another keeps silent.
 #[tokio::test]
 async fn doctor_says_what_it_knows_as_it_comes() {
+    use corral::action::SoFar;
     use futures::StreamExt as _;
 
     let bench = Bench::with(
@@ -179,8 +180,14 @@ async fn doctor_says_what_it_knows_as_it_comes() {
         None,
         false,
     );
-    let parts = corral::action::doctor_in_parts(Arc::clone(&bench.engine), action("doctor"));
-    let parts: Vec<_> = parts.map(|part| part.unwrap()).collect().await;
+    let parts = corral::action::in_parts(Arc::clone(&bench.engine), action("doctor"));
+    let parts: Vec<_> = parts
+        .map(|told| match told {
+            SoFar::Part(part) => *part,
+            SoFar::Whole(whole) => *whole.unwrap(),
+        })
+        .collect()
+        .await;
     let of = |data: &corral::model::Data, context: &str| match &data.body {
         Body::Checks(checks) => checks.iter().any(|c| c.context.as_deref() == Some(context)),
         _ => panic!(),

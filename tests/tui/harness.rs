@@ -144,7 +144,7 @@ impl Bench {
                 let task = self.engine.submit(&plan, &consent, &options).await;
                 Some((n, Reply::Submitted(task.map(|handle| handle.id.clone()))))
             }
-            Effect::Read(n, action) | Effect::Doctor(n, action) => {
+            Effect::Read(n, action) | Effect::ReadInParts(n, action) => {
                 let data = self.engine.read(action.clone()).await;
                 self.answers.push((action, data.clone()));
                 Some((n, Reply::Read(data.map(Box::new))))

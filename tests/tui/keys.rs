@@ -71,6 +71,10 @@ async fn at_section(section: &str) -> Bench {
             bench.settle().await;
             bench.press("g y").await;
         }
+        "snapshots of all" => {
+            bench.command("ui filter local").await;
+            bench.press("* g s Down").await;
+        }
         "doctor" => bench.press("g d").await,
         "contexts" => bench.press("g x").await,
         "hosts" => bench.press("g h").await,

@@ -5,6 +5,7 @@
 mod dialogs;
 mod filters;
 mod fixture;
+mod fleet_snapshots;
 mod forms;
 mod frames;
 mod harness;

@@ -202,7 +202,7 @@ async fn what_doctor_knows_is_shown_before_the_slowest_has_answered() {
     let ask = async |bench: &mut Bench, keys: &str| {
         bench.press(keys).await;
         let asked = bench.held.iter().rev().find_map(|effect| match effect {
-            Effect::Doctor(number, _) => Some(*number),
+            Effect::ReadInParts(number, _) => Some(*number),
             _ => None,
         });
         asked.unwrap()

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::super::engine::Engine;
 use super::super::health;
+use super::super::in_parts::SoFar;
 use super::super::planner::{LocalWork, Planned, Shape, plan_local};
 use super::super::row::{Group, Risk, Row, Run, Targets};
 use crate::backend::contract::{Backend, Prepared, TaskCx};
@@ -49,7 +50,10 @@ pub(super) const ROWS: &[&Row] = &[&DOCTOR];
 type Told<'a> = &'a (dyn Fn(Vec<Check>) + Sync);
 
 /// Asks like the row does; what has been checked is told at once, and everything at the end.
-pub fn in_parts(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Result<Data>> {
+pub(in crate::action) fn in_parts(
+    engine: Arc<Engine>,
+    action: Action,
+) -> BoxStream<'static, SoFar> {
     let (parts, so_far) = mpsc::unbounded();
     let last = async move {
         let known = Mutex::new(Vec::new());
@@ -59,10 +63,10 @@ pub fn in_parts(engine: Arc<Engine>, action: Action) -> BoxStream<'static, Resul
             let mut data = Data::new(Body::Checks(known.clone()));
             data.complete = false;
             // Nobody listens any more only when the view has been left.
-            let _ = parts.unbounded_send(Ok(data));
+            let _ = parts.unbounded_send(SoFar::Part(Box::new(data)));
         };
         let all = checks(&engine, &action, &told).await;
-        all.map(|checks| Data::new(Body::Checks(checks)))
+        SoFar::Whole(all.map(|checks| Box::new(Data::new(Body::Checks(checks)))))
     };
     // It ends with its sender, which ends with `last`.
     futures::stream::select(so_far, futures::stream::once(last)).boxed()

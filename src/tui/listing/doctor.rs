@@ -15,13 +15,6 @@ pub(super) fn doctor(app: &App) -> Listing {
         Some(Body::Checks(checks)) => checks.as_slice(),
         _ => &[],
     };
-    let in_part = app.readings.get(Reading::Doctor).is_some_and(|loaded| {
-        let part = loaded.value.as_ref().is_some_and(|data| !data.complete);
-        loaded.asked.is_some() && part
-    });
-    if in_part {
-        note = Some(("asking the others …".to_owned(), Role::Busy));
-    }
     if note.is_none() && !checks.is_empty() {
         let count = |status| checks.iter().filter(|c| c.status == status).count();
         let (bad, warn) = (count(CheckStatus::Fail), count(CheckStatus::Warn));

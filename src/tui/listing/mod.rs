@@ -5,6 +5,7 @@ mod doctor;
 mod history;
 mod nouns;
 mod problems;
+mod snapshots;
 mod support;
 mod tasks;
 
@@ -31,6 +32,8 @@ pub struct ListRow {
     pub more: Vec<(String, Role)>,
     /// More lines come at its end, and those are what one wants to see.
     pub grows: bool,
+    /// Only names whose those below it are.
+    pub heads: bool,
 }
 
 /// An entry shown in full, on the screen it has.
@@ -116,6 +119,7 @@ pub fn of(app: &App, pane: Pane) -> Listing {
         Pane::Hosts => nouns::hosts(app),
         Pane::Places => nouns::places(app),
         Pane::Images => nouns::images(app),
+        Pane::Snapshots => snapshots::snapshots(app),
         Pane::Answer => answer(app),
     }
 }
@@ -130,12 +134,35 @@ fn loading(app: &App, reading: Reading, what: &str) -> (String, Option<(String, 
             Some((crate::tui::answer::error_line(error), Role::Error)),
         ),
         (None, Some(_), None) => (format!("asking {what} …"), None),
+        (None, Some(_), Some(_)) if loaded.part => (
+            format!("asking {what} …"),
+            Some(("asking the others …".to_owned(), Role::Busy)),
+        ),
         (None, Some(_), Some(_)) => (
             String::new(),
             Some(("asking again …".to_owned(), Role::Busy)),
         ),
         _ => (format!("nothing in {what}"), None),
     }
+}
+
+/// Contexts that could not be asked, after what others said.
+fn left_out(app: &App, reading: Reading) -> Option<(String, Role)> {
+    let loaded = app.readings.get(reading)?;
+    let errors = &loaded.value.as_ref()?.errors;
+    let first = errors.first()?;
+    let more = match errors.len() - 1 {
+        0 => String::new(),
+        n => format!(" · and {n} more"),
+    };
+    Some((
+        format!("{}{more}", crate::tui::answer::error_line(first)),
+        Role::Warn,
+    ))
+}
+
+fn note(app: &App, reading: Reading, said: Option<(String, Role)>) -> Option<(String, Role)> {
+    said.or_else(|| left_out(app, reading))
 }
 
 fn answer(app: &App) -> Listing {

@@ -1,6 +1,6 @@
 //! What stands around instances: hosts, places for disks, networks, images.
 
-use super::{ListRow, Listing, loading};
+use super::{ListRow, Listing, loading, note};
 use crate::model::{
     Body, Bytes, Host, Image, Instance, InstanceId, Network, StoragePool, age, counted,
 };
@@ -59,25 +59,6 @@ fn facts<'a>(all: impl IntoIterator<Item = (&'a str, Option<String>)>) -> Vec<Ce
     all.into_iter()
         .filter_map(|(label, value)| Some(text(format!("{label:<13} {}", value?))))
         .collect()
-}
-
-/// Contexts that could not be asked, after what others said.
-fn left_out(app: &App, reading: Reading) -> Option<Cell> {
-    let loaded = app.readings.get(reading)?;
-    let errors = &loaded.value.as_ref()?.errors;
-    let first = errors.first()?;
-    let more = match errors.len() - 1 {
-        0 => String::new(),
-        n => format!(" · and {n} more"),
-    };
-    Some((
-        format!("{}{more}", crate::tui::answer::error_line(first)),
-        Role::Warn,
-    ))
-}
-
-fn note(app: &App, reading: Reading, said: Option<Cell>) -> Option<Cell> {
-    said.or_else(|| left_out(app, reading))
 }
 
 /// What runs on a host of a context, as far as the fleet says.

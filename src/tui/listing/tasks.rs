@@ -87,6 +87,7 @@ fn task_row(app: &App, task: &Task) -> ListRow {
         ],
         more,
         grows: !task.state.is_final(),
+        ..ListRow::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! From an action to a plan, to a question, to a task.
 
-use super::super::app::{App, Overlay, Planning, Submitting};
+use super::super::app::{App, Overlay, Pane, Planning, Submitting};
 use super::super::dialog::Dialog;
 use super::super::msg::Effect;
 use crate::action::by_hand::Opened;
@@ -61,7 +61,8 @@ pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Ve
 
 /// Marks that an action on instances leaves out because the filter hides them.
 pub(super) fn hidden_for(app: &App, row: &Row) -> Vec<String> {
-    if row.noun != GroupNoun::Instances || app.inventory.visible_marks().is_empty() {
+    let marks_count = app.pane == Pane::Inventory && !app.inventory.visible_marks().is_empty();
+    if row.noun != GroupNoun::Instances || !marks_count {
         return Vec::new();
     }
     let hidden = app.inventory.hidden_marks();

@@ -132,6 +132,13 @@ pub(super) fn under(app: &App) -> Under {
         under.context = key;
     } else if on(Pane::Images) {
         under.image = key;
+    } else if on(Pane::Snapshots) {
+        let key = key.unwrap_or_default();
+        let snapshot = key.parse::<SnapshotRef>().ok();
+        let id = snapshot.as_ref().map(|s| s.instance.to_string());
+        under.id = Some(id.unwrap_or(key)).filter(|id| !id.is_empty());
+        under.ids = under.id.iter().cloned().collect();
+        under.snapshot = snapshot.map(|s| s.to_string());
     } else if on(Pane::Problems)
         && let Some(id) = key.and_then(|k| k.parse::<InstanceId>().ok())
     {

@@ -19,6 +19,7 @@ use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
 use super::presence::{self, Notify, Presence};
+use super::reading::reload;
 use super::remember::Choices;
 use super::theme::Role;
 use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task, shown};
@@ -164,6 +165,7 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
         .iter()
         .rfind(|task| how != Notify::Off && presence::was_long(task))
         .map(|task| Effect::Ring(shown(&replies::outcome(task).0).into_owned(), how));
+    let any = !ended.is_empty();
     let touched = app.inventory.selected().is_some_and(|row| {
         ended
             .iter()
@@ -188,7 +190,12 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
         app.leaving = true;
         return vec![Effect::Quit];
     }
-    ring.into_iter().collect()
+    let mut effects: Vec<Effect> = ring.into_iter().collect();
+    // Checks are long; they are asked again by hand.
+    if any && app.pane != Pane::Doctor {
+        effects.extend(reload(app, true));
+    }
+    effects
 }
 
 fn drawn(app: &mut App) {

@@ -70,9 +70,10 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
         Reply::Part(data) => {
             // An answer that is whole, if older, says more than a part of the next.
             if let Some(loaded) = app.readings.asked(request)
-                && loaded.value.as_ref().is_none_or(|known| !known.complete)
+                && (loaded.part || loaded.value.is_none())
             {
                 loaded.value = Some(data);
+                loaded.part = true;
             }
             Vec::new()
         }
@@ -104,6 +105,7 @@ fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Ef
         match result {
             Ok(data) => {
                 loaded.value = Some(data);
+                loaded.part = false;
                 loaded.error = None;
             }
             Err(error) => loaded.error = Some(error),

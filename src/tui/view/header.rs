@@ -168,7 +168,8 @@ fn title(app: &App, canvas: &mut Canvas) {
     } else {
         let list = super::super::listing::of(app, app.pane);
         if !list.rows.is_empty() {
-            spans.push((format!("{} ", list.rows.len()), Role::Text));
+            let count = list.rows.iter().filter(|row| !row.heads).count();
+            spans.push((format!("{count} "), Role::Text));
         }
         if let Some((text, role)) = list.note {
             spans.push((format!("{dot} {text} "), role));

@@ -59,6 +59,15 @@ fn wanted(app: &App) -> &'static [Hint] {
             ("ui zoom", "zoom"),
             BACK,
         ],
+        (Pane::Snapshots, _) => &[
+            HELP,
+            ("ui open", "open"),
+            ("ui form snapshot create {id}", "new"),
+            ("ui form snapshot restore {snapshot}", "restore"),
+            ("snapshot delete {snapshot}", "delete"),
+            BACK,
+            HOME,
+        ],
         (Pane::Tasks, _) => &[
             HELP,
             ("ui open", "log"),

@@ -18,15 +18,26 @@ pub(in crate::tui::update) fn show(app: &mut App, pane: Pane) {
     }
 }
 
+/// Snapshots of one instance are a tab of its detail; said again there, or with several marked, those of all are meant.
+fn means_several(app: &App) -> bool {
+    let in_tab = app.pane == Pane::Inventory
+        && app.focus == Focus::Detail
+        && app.detail.tab == Tab::Snapshots;
+    in_tab
+        || app.pane == Pane::Snapshots
+        || app.inventory.selected().is_none()
+        || app.inventory.visible_marks().len() > 1
+}
+
 pub(super) fn go(app: &mut App, name: &str) -> Vec<Effect> {
-    if name == "snapshots" {
+    if name == "snapshots" && !means_several(app) {
         open_detail(app, Tab::Snapshots);
         return Vec::new();
     }
     let Some((_, pane, _)) = Pane::NAMES.iter().find(|(word, _, _)| *word == name) else {
         let names: Vec<&str> = Pane::NAMES.iter().map(|(word, _, _)| *word).collect();
         app.complain(&Error::invalid(format!(
-            "there is no pane {name:?}; there are {} and snapshots",
+            "there is no pane {name:?}; there are {}",
             names.join(", ")
         )));
         return Vec::new();
