@@ -1,11 +1,14 @@
 //! What the user changed in the full-screen view, kept for the next time: `ui.toml` beside the journal. The configuration,
 //! where it says something, wins.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
 use crate::link::files::{lock_beside, make_dir, write_atomically};
@@ -25,6 +28,41 @@ pub struct UiState {
     pub sort: Option<String>,
     /// The detail is open.
     pub detail: Option<bool>,
+    /// Filters entered before, the newest last.
+    pub filters: Vec<String>,
+    /// Columns of the inventory by the smallest width they are for.
+    pub columns: Option<ColumnWords>,
+    /// What the inventory is grouped by.
+    pub group: Option<String>,
+    /// Views by name.
+    pub views: Option<Vec<SavedView>>,
+}
+
+/// Columns by the smallest width they are for: `state`, or `state:22` with a width of its own.
+pub type ColumnWords = BTreeMap<String, Vec<String>>;
+
+/// A way to look at the inventory, under a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SavedView {
+    /// The name.
+    pub name: String,
+    /// The filter as typed.
+    pub filter: String,
+    /// Only problems.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub problems: bool,
+    /// Only this context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// Sort column; a leading `-` turns it round.
+    pub sort: String,
+    /// What it is grouped by.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// Columns, where any were chosen.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: ColumnWords,
 }
 
 /// The file.
@@ -109,33 +147,31 @@ fn read(file: &Path) -> Result<toml::Table> {
 
 fn of(table: &toml::Table) -> (UiState, Option<Error>) {
     let mut fault = None;
-    let mut odd = |key: &str| {
-        fault = Some(Error::invalid(format!(
-            "ui.toml: {key} is not what it should be; it is forgotten"
-        )));
-    };
-    let mut flag = |key: &str| match table.get(key).map(toml::Value::as_bool) {
-        Some(None) => {
-            odd(key);
-            None
-        }
-        found => found.flatten(),
-    };
-    let (mouse, detail) = (flag("mouse"), flag("detail"));
-    let mut word = |key: &str| match table.get(key).map(toml::Value::as_str) {
-        Some(None) => {
-            odd(key);
-            None
-        }
-        found => found.flatten().map(str::to_owned),
-    };
     let state = UiState {
-        mouse,
-        detail,
-        theme: word("theme"),
-        sort: word("sort"),
+        mouse: value(table, "mouse", &mut fault),
+        theme: value(table, "theme", &mut fault),
+        sort: value(table, "sort", &mut fault),
+        detail: value(table, "detail", &mut fault),
+        filters: value(table, "filters", &mut fault).unwrap_or_default(),
+        columns: value(table, "columns", &mut fault),
+        group: value(table, "group", &mut fault),
+        views: value(table, "views", &mut fault),
     };
     (state, fault)
+}
+
+fn value<T: DeserializeOwned>(
+    table: &toml::Table,
+    key: &str,
+    fault: &mut Option<Error>,
+) -> Option<T> {
+    let read = table.get(key)?.clone().try_into().ok();
+    if read.is_none() {
+        *fault = Some(Error::invalid(format!(
+            "ui.toml: {key} is not what it should be; it is forgotten"
+        )));
+    }
+    read
 }
 
 fn write(file: &Path, state: &UiState) -> Result<()> {
@@ -144,14 +180,27 @@ fn write(file: &Path, state: &UiState) -> Result<()> {
         theme,
         sort,
         detail,
+        filters,
+        columns,
+        group,
+        views,
     } = state.clone();
+    let filters = (!filters.is_empty()).then_some(filters);
     let values = [
         ("mouse", mouse.map(toml::Value::from)),
         ("theme", theme.map(toml::Value::from)),
         ("sort", sort.map(toml::Value::from)),
         ("detail", detail.map(toml::Value::from)),
+        ("filters", filters.map(toml::Value::from)),
+        ("columns", written(columns)),
+        ("group", group.map(toml::Value::from)),
+        ("views", written(views)),
     ];
     insert(file, values)
+}
+
+fn written<T: Serialize>(value: Option<T>) -> Option<toml::Value> {
+    toml::Value::try_from(value?).ok()
 }
 
 /// What this corral knows nothing of stays in the file.
@@ -188,6 +237,14 @@ mod tests {
             state.theme = Some(theme.to_owned());
             memory.keep(state.clone());
         }
+        state.filters = vec!["tag:prod \"a b\"".to_owned()];
+        state.columns = Some([("80".to_owned(), vec!["state:22".to_owned()])].into());
+        state.views = Some(vec![SavedView {
+            name: "night: web".to_owned(),
+            filter: "tag:web".to_owned(),
+            ..SavedView::default()
+        }]);
+        memory.keep(state.clone());
         memory.flush().await;
         assert_eq!(memory.load(), (state, None));
         let text = std::fs::read_to_string(&file).unwrap();

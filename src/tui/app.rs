@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::columns::Column;
 use super::dialog::{Dialog, Guard, QuitDialog};
 use super::edit::Line;
+use super::filter_line::FilterLine;
 use super::form::Form;
 use super::glyphs::Glyphs;
 use super::input::Key;
@@ -277,8 +278,8 @@ pub enum Overlay {
     Form(Box<Form>),
     /// The command line.
     Command(CommandLine),
-    /// The filter, and what it was before.
-    Filter(Line, String),
+    /// The filter while it is typed.
+    Filter(Box<FilterLine>),
     /// Keys valid here; lines scrolled away.
     Help(usize),
     /// All actions.
@@ -454,6 +455,8 @@ pub struct App {
     pub asked: Vec<(u64, String, Output)>,
     /// Lines entered before.
     pub entered: Vec<String>,
+    /// Filters entered before.
+    pub filters: Arc<Vec<String>>,
     /// Ctrl-C was pressed at this moment.
     pub interrupt: Option<u64>,
     /// Mouse reports are on.
@@ -514,6 +517,7 @@ impl App {
             answer: Answer::default(),
             asked: Vec::new(),
             entered: Vec::new(),
+            filters: Arc::new(setup.kept.filters.clone()),
             interrupt: None,
             watched: Vec::new(),
             presence: Presence::default(),

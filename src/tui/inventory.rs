@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::action::fleet_api::filter::{Filter, FilterCx, FilterError, Syntax, has_problem};
+use crate::action::fleet_api::filter::{Asked, Filter, FilterCx, FilterError, Syntax, has_problem};
 use crate::action::fleet_api::sort::{by_column, by_name};
 use crate::model::{FleetView, Instance, InstanceId};
 
@@ -31,6 +31,8 @@ pub struct Inventory {
     pub skip: usize,
     /// Rows that are shown.
     pub rows: Vec<Arc<Instance>>,
+    /// Rows by context that the filter would perhaps find, if what it asks for were known of them.
+    pub gaps: Vec<(String, usize)>,
     /// Row under the cursor.
     pub cursor: usize,
     /// First row on the screen.
@@ -63,6 +65,7 @@ impl Default for Inventory {
             wide: false,
             skip: 0,
             rows: Vec::new(),
+            gaps: Vec::new(),
             cursor: 0,
             top: 0,
             selected: None,
@@ -128,6 +131,7 @@ impl Inventory {
             .filter(|row| self.filter.matches(row, cx))
             .cloned()
             .collect();
+        self.gaps = self.find_gaps(fleet, cx);
         if let Some((identity, id)) = &self.selected {
             // Nearly always it is where its ID is; only a machine that moved is looked for by uid.
             let by_id = self.rows.iter().position(|row| row.id == *id);
@@ -146,6 +150,31 @@ impl Inventory {
             let marked = |row: &&Arc<Instance>| self.marks.contains(&row.identity());
             fleet.instances.iter().filter(marked).cloned().collect()
         };
+    }
+
+    /// What the filter asks for and nobody knows of every instance.
+    pub fn asks(&self) -> Option<Asked> {
+        self.filter.asks()
+    }
+
+    fn find_gaps(&self, fleet: &FleetView, cx: FilterCx) -> Vec<(String, usize)> {
+        if self.asks().is_none() {
+            return Vec::new();
+        }
+        let mut gaps: Vec<(String, usize)> = Vec::new();
+        let perhaps = fleet
+            .instances
+            .iter()
+            .filter(|row| self.context.as_ref().is_none_or(|c| *c == row.context))
+            .filter(|row| !self.problems || has_problem(row))
+            .filter(|row| self.filter.might_match(row, cx));
+        for row in perhaps {
+            match gaps.iter_mut().find(|(name, _)| *name == row.context) {
+                Some((_, count)) => *count += 1,
+                None => gaps.push((row.context.clone(), 1)),
+            }
+        }
+        gaps
     }
 
     /// Sorts the whole fleet, beginning with the order it had.

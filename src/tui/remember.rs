@@ -1,5 +1,7 @@
 //! What the user changed and finds again the next time.
 
+use std::sync::Arc;
+
 use super::app::{App, Overlay};
 use super::theme::Theme;
 use crate::action::ui_state::UiState;
@@ -11,6 +13,7 @@ pub struct Choices {
     theme: String,
     sort: String,
     detail: bool,
+    filters: Arc<Vec<String>>,
 }
 
 /// The theme that was chosen: while themes are looked through, the one before.
@@ -34,6 +37,7 @@ impl Choices {
             theme: chosen(app).name.clone(),
             sort: format!("{way}{}", inventory.sort),
             detail: app.detail.open,
+            filters: Arc::clone(&app.filters),
         }
     }
 
@@ -50,6 +54,9 @@ impl Choices {
         }
         if self.detail != before.detail {
             kept.detail = Some(self.detail);
+        }
+        if self.filters != before.filters {
+            kept.filters = self.filters.to_vec();
         }
         self != before
     }

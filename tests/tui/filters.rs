@@ -95,3 +95,153 @@ fn a_wrong_word_is_told_with_the_nearest_one() {
         assert!(screen(&text).contains(wanted), "{}", screen(&text));
     }
 }
+
+#[test]
+fn what_may_follow_stands_in_a_list_that_can_be_chosen_from() {
+    let mut app = typed("st");
+    let text = screen(&app);
+    for wanted in ["Fields", "state:  a state", "stale:  yes or no"] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    press(&mut app, "Down Enter");
+    assert_eq!(app.inventory.filter_text, "state:");
+    let text = screen(&app);
+    assert!(text.contains("Values of state"), "{text}");
+    assert!(text.contains("state:paused        hv1/db"), "{text}");
+    assert!(text.contains("state:starting      none now"), "{text}");
+    press(&mut app, "Down Down Up Tab");
+    assert_eq!(app.inventory.filter_text, "state:running ");
+    // Fields again, and what was chosen is given up before the filter is.
+    press(&mut app, "Down Down Esc");
+    assert_eq!(app.inventory.filter_text, "state:running ");
+    assert_eq!(app.overlays.len(), 1);
+    press(&mut app, "Esc");
+    assert!(app.overlays.is_empty() && app.inventory.filter_text.is_empty());
+}
+
+#[test]
+fn a_fault_is_marked_where_it_is_and_the_rest_goes_on_holding() {
+    let mut app = typed("context:local state:runing");
+    let text = screen(&app);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[22], "/context:local state:runing");
+    assert!(
+        lines[23].starts_with(
+            "               ^^^^^^^^^^^^ \"runing\" is no state; did you mean running?"
+        ),
+        "{text}"
+    );
+    assert_eq!(names(&app), ["local/ci-10", "local/web"]);
+    press(&mut app, "Enter");
+    assert_eq!(app.overlays.len(), 1, "it stays to be mended");
+    // What has no room beside the mark stands above the line.
+    app.setup.size = (40, 24);
+    type_text(&mut app, " ");
+    let text = screen(&app);
+    assert!(text.contains("did you mean"), "{text}");
+    assert!(
+        text.lines()
+            .nth(23)
+            .unwrap()
+            .trim()
+            .chars()
+            .all(|c| c == '^'),
+        "{text}"
+    );
+}
+
+#[test]
+fn filters_of_before_come_back() {
+    let mut app = typed("tag:prod");
+    press(&mut app, "Enter / Ctrl-U");
+    type_text(&mut app, "state:stopped");
+    press(&mut app, "Enter / Ctrl-U");
+    type_text(&mut app, "hal");
+    press(&mut app, "Up");
+    assert_eq!(app.inventory.filter_text, "state:stopped");
+    press(&mut app, "Up");
+    assert_eq!(app.inventory.filter_text, "tag:prod");
+    assert_eq!(names(&app), ["local/web"]);
+    press(&mut app, "Up");
+    assert!(
+        screen(&app).contains("no filter was typed before"),
+        "{}",
+        screen(&app)
+    );
+    press(&mut app, "Down Down");
+    assert_eq!(
+        app.inventory.filter_text, "hal",
+        "what was typed is not lost"
+    );
+    assert_eq!(*app.filters, ["tag:prod", "state:stopped"]);
+    assert_eq!(
+        app.setup.kept.filters,
+        ["tag:prod", "state:stopped"],
+        "and kept"
+    );
+}
+
+#[test]
+fn an_address_that_is_not_found_may_be_one_that_is_not_known() {
+    for (text, wanted) in [
+        (
+            "ip:10.9.9.9",
+            "addresses of 3 instances in local, hv1, lab are not known; hv2 has not answered",
+        ),
+        (
+            "10.9.9.9",
+            "addresses of 3 instances in local, hv1, lab are not known; hv2 has not answered",
+        ),
+        (
+            "mac:52-54",
+            "MAC addresses of 8 instances in local, hv1, hv2 and 2 more are not known",
+        ),
+        ("52:54:00", "MAC addresses of 8 instances"),
+    ] {
+        let app = typed(text);
+        let told = screen(&app);
+        let told: Vec<&str> = told.split_whitespace().collect();
+        let told = told.join(" ");
+        assert!(
+            told.contains(&format!("no match; {wanted}")),
+            "{text}: {told}"
+        );
+    }
+    // What was found is not all of it, either.
+    let app = typed("ip:10.0.3.41");
+    assert!(!app.inventory.rows.is_empty());
+    assert!(
+        screen(&app).contains("addresses of 3 instances in"),
+        "{}",
+        screen(&app)
+    );
+    // Where everybody has answered and all is known, nothing is missing.
+    for text in [
+        "ip:10.9.9.9 context:pve",
+        "web",
+        "-ip:10.0.3.41 context:local",
+    ] {
+        let mut app = typed(text);
+        press(&mut app, "Enter 5");
+        assert!(
+            !screen(&app).contains("not known"),
+            "{text}: {}",
+            screen(&app)
+        );
+    }
+}
+
+#[test]
+fn the_filter_can_be_typed_on_every_screen() {
+    for (width, height) in [(20, 5), (40, 12), (80, 24), (200, 60)] {
+        let mut app = app(setup(width, height), fleet());
+        press(&mut app, "/");
+        type_text(&mut app, "state:runing");
+        let text = screen(&app);
+        assert!(text.contains("/state:runing"), "{width}×{height}: {text}");
+        press(&mut app, "Ctrl-U");
+        type_text(&mut app, "sta");
+        press(&mut app, "Down Down Enter");
+        assert_eq!(app.inventory.filter_text, "stale:");
+    }
+}

@@ -1,12 +1,13 @@
 //! Completion of a filter that is being typed.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::fields::{self, FIELDS, Number, Text, Value};
-use super::test::print_number;
+use super::test::{is, print_number};
 use super::words::quote;
 use crate::fleet::sort::natural;
-use crate::model::{Instance, State};
+use crate::model::{Instance, InstanceKind, State, counted};
 
 /// What values are taken from.
 #[derive(Clone, Copy, Debug)]
@@ -17,29 +18,40 @@ pub struct Known<'a, I> {
     pub contexts: &'a [String],
 }
 
+/// Values that are offered at once: more than these nobody looks through.
+const MOST: usize = 100;
+const NOBODY: &str = "none now";
+const DAY: u64 = 24 * 3600;
+
 /// What the last word of a filter may become.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     /// Where that word begins, in bytes.
     pub from: usize,
-    /// The whole word, and what it is.
+    /// The whole word, and what it is: what a field takes, whom a value would find.
     pub words: Vec<(String, String)>,
+    /// How many there are besides.
+    pub more: usize,
+    common: String,
 }
 
 impl Completion {
-    /// What all of them begin with.
+    /// What all of them begin with, those that are not listed as well.
     pub fn common(&self) -> &str {
-        let Some((first, _)) = self.words.first() else {
-            return "";
-        };
-        let mut end = first.len();
-        for (word, _) in &self.words {
-            let same = first.char_indices().zip(word.chars());
-            let differs = same.take_while(|((_, a), b)| a == b).last();
-            end = end.min(differs.map_or(0, |((at, c), _)| at + c.len_utf8()));
-        }
-        &first[..end]
+        &self.common
     }
+}
+
+/// What all of them begin with.
+fn common<'a>(mut words: impl Iterator<Item = &'a str>) -> &'a str {
+    let Some(first) = words.next() else {
+        return "";
+    };
+    words.fold(first, |common, word| {
+        let same = common.char_indices().zip(word.chars());
+        let last = same.take_while(|((_, a), b)| a == b).last();
+        &common[..last.map_or(0, |((at, c), _)| at + c.len_utf8())]
+    })
 }
 
 /// Completes the word at the end of `text`: a field's name, then its values.
@@ -53,12 +65,15 @@ pub fn complete<'a>(
     let (lead, body) = word.split_at(signs.min(1));
     let Some((name, typed)) = body.split_once(':') else {
         let names = FIELDS.iter().filter(|field| field.name.starts_with(body));
+        let words: Vec<(String, String)> = names
+            .filter(|_| !quoted)
+            .map(|field| (format!("{lead}{}:", field.name), field.takes.to_owned()))
+            .collect();
         return Completion {
             from,
-            words: names
-                .filter(|_| !quoted)
-                .map(|field| (format!("{lead}{}:", field.name), field.takes.to_owned()))
-                .collect(),
+            more: 0,
+            common: common(words.iter().map(|(word, _)| word.as_str())).to_owned(),
+            words,
         };
     };
     let Some(field) = fields::named(name) else {
@@ -69,15 +84,38 @@ pub fn complete<'a>(
         _ => ("", typed),
     };
     let begin = last.trim_start_matches('"').to_lowercase();
-    let words = values(field.value, known)
-        .into_iter()
-        .filter(|value| value.to_lowercase().starts_with(&begin))
-        .map(|value| {
-            let word = format!("{lead}{name}:{before}{}", quote_value(field.value, &value));
-            (word, String::new())
-        })
+    let mut values = values(field.value, known);
+    values.retain(|value| value.begins(&begin));
+    let shared = common(values.iter().map(|value| value.text.as_ref())).to_owned();
+    let more = values.len().saturating_sub(MOST);
+    if matches!(field.value, Value::Text(_) | Value::Ip) {
+        let order = |a: &Found, b: &Found| natural(&a.text, &b.text);
+        // Of thousands of names only the first are wanted in order.
+        if more > 0 {
+            values.select_nth_unstable_by(MOST, order);
+            values.truncate(MOST);
+        }
+        values.sort_by(order);
+    }
+    values.truncate(MOST);
+    let whole = |value: &str| format!("{lead}{name}:{before}{}", quote_value(field.value, value));
+    let words: Vec<(String, String)> = values
+        .iter()
+        .map(|value| (whole(&value.text), value.says()))
         .collect();
-    Completion { from, words }
+    let common = if more == 0 {
+        common(words.iter().map(|(word, _)| word.as_str())).to_owned()
+    } else if quote(&shared) == shared {
+        whole(&shared)
+    } else {
+        word.to_owned()
+    };
+    Completion {
+        from,
+        words,
+        more,
+        common,
+    }
 }
 
 /// Where the last word begins, and whether a quote is open in it.
@@ -102,51 +140,168 @@ fn quote_value(value: Value, text: &str) -> String {
     }
 }
 
-fn values<'a>(
-    value: Value,
-    known: Known<'_, impl Iterator<Item = &'a Instance> + Clone>,
-) -> Vec<String> {
-    let fixed = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
-    let rows = known.rows;
-    match value {
-        Value::State => State::ALL.iter().map(ToString::to_string).collect(),
-        Value::Kind => fixed(&["vm", "ct"]),
-        Value::Fact(_) => fixed(&["yes", "no"]),
-        Value::Number(Number::Age) => fixed(&["1d", "7d", "30d"]),
-        Value::Number(Number::Uptime) => fixed(&["1h", "1d", "7d"]),
-        Value::Number(number) => {
-            let all: BTreeSet<u64> = rows
-                .filter_map(|row| match number {
-                    Number::Cpus => row.cpus.map(u64::from),
-                    Number::Memory => row.memory_bytes.map(|b| b.0),
-                    _ => row.disk_bytes.map(|b| b.0),
-                })
-                .collect();
-            all.into_iter().map(|n| print_number(number, n)).collect()
+/// A value, and whom it would find.
+struct Found<'a> {
+    text: Cow<'a, str>,
+    count: usize,
+    /// One of them.
+    one: Option<&'a Instance>,
+    /// What is said where it would find none.
+    nobody: &'static str,
+}
+
+impl Found<'_> {
+    fn begins(&self, with: &str) -> bool {
+        if self.text.is_ascii() {
+            let begin = self.text.as_bytes().get(..with.len());
+            return begin.is_some_and(|begin| begin.eq_ignore_ascii_case(with.as_bytes()));
         }
-        Value::Ip => {
-            sorted(rows.flat_map(|row| row.addresses.iter().flatten().map(|a| a.ip.clone())))
+        self.text.to_lowercase().starts_with(with)
+    }
+
+    fn says(&self) -> String {
+        match (self.count, self.one) {
+            (0, _) => self.nobody.to_owned(),
+            (1, Some(row)) => row.id.to_string(),
+            (n, _) => counted(n, "instance"),
         }
-        Value::Text(Text::Context) => sorted(known.contexts.iter().cloned()),
-        // A note is not a word that anybody completes.
-        Value::Text(Text::Note) => Vec::new(),
-        Value::Text(which) => sorted(rows.flat_map(|row| match which {
-            Text::Name => vec![row.name.clone()],
-            Text::Id => vec![row.id.to_string()],
-            Text::Mac => row.macs.clone().unwrap_or_default(),
-            Text::Host => row.host.iter().cloned().collect(),
-            Text::Os => row.os.iter().cloned().collect(),
-            Text::Tag => row.tags.clone(),
-            Text::Backend => vec![row.backend.to_string()],
-            Text::Context | Text::Note => Vec::new(),
-        })),
     }
 }
 
-/// Each once, in the order of people.
-fn sorted(all: impl Iterator<Item = String>) -> Vec<String> {
-    let once: BTreeSet<String> = all.collect();
-    let mut list: Vec<String> = once.into_iter().collect();
-    list.sort_by(|a, b| natural(a, b));
-    list
+/// Each value once, with its count.
+fn tally<'a>(
+    rows: impl Iterator<Item = &'a Instance>,
+    of: impl Fn(&'a Instance) -> Vec<Cow<'a, str>>,
+) -> Vec<Found<'a>> {
+    let mut all: HashMap<Cow<'a, str>, (usize, &'a Instance)> = HashMap::new();
+    for row in rows {
+        for text in of(row) {
+            all.entry(text).or_insert((0, row)).0 += 1;
+        }
+    }
+    let found = all.into_iter().map(|(text, (count, row))| Found {
+        text,
+        count,
+        one: Some(row),
+        nobody: NOBODY,
+    });
+    found.collect()
+}
+
+/// These values in this order, each with its count.
+fn listed<'a>(
+    texts: impl IntoIterator<Item = String>,
+    rows: impl Iterator<Item = &'a Instance>,
+    of: impl Fn(&'a Instance) -> &'static str,
+) -> Vec<Found<'a>> {
+    let mut counts: HashMap<&str, (usize, &'a Instance)> = HashMap::new();
+    for row in rows {
+        counts.entry(of(row)).or_insert((0, row)).0 += 1;
+    }
+    let found = texts.into_iter().map(|text| {
+        let (count, one) = match counts.get(text.as_str()) {
+            Some((count, row)) => (*count, Some(*row)),
+            None => (0, None),
+        };
+        Found {
+            text: Cow::Owned(text),
+            count,
+            one,
+            nobody: NOBODY,
+        }
+    });
+    found.collect()
+}
+
+fn values<'a>(
+    value: Value,
+    known: Known<'_, impl Iterator<Item = &'a Instance> + Clone>,
+) -> Vec<Found<'a>> {
+    let words = |words: &[&str]| -> Vec<String> { words.iter().map(|w| (*w).to_owned()).collect() };
+    let rows = known.rows;
+    match value {
+        Value::State => {
+            let all = State::ALL.iter().map(ToString::to_string);
+            listed(all, rows, |row| row.state.as_str())
+        }
+        Value::Kind => listed(words(&["vm", "ct"]), rows, |row| match row.kind {
+            InstanceKind::Vm => "vm",
+            InstanceKind::Ct => "ct",
+        }),
+        Value::Fact(fact) => listed(words(&["yes", "no"]), rows, |row| {
+            if is(fact, row) { "yes" } else { "no" }
+        }),
+        Value::Number(number) => numbers(number, rows),
+        Value::Ip => tally(rows, |row| {
+            let all = row.addresses.iter().flatten();
+            all.map(|a| Cow::Borrowed(a.ip.as_str())).collect()
+        }),
+        Value::Text(Text::Context) => {
+            let mut found = tally(rows, |row| vec![Cow::Borrowed(row.context.as_str())]);
+            // One without an instance is a context, too.
+            for name in known.contexts {
+                if found.iter().all(|known| known.text != name.as_str()) {
+                    found.push(Found {
+                        text: Cow::Owned(name.clone()),
+                        count: 0,
+                        one: None,
+                        nobody: NOBODY,
+                    });
+                }
+            }
+            found.retain(|context| known.contexts.iter().any(|name| *name == context.text));
+            found
+        }
+        // A note is not a word that anybody completes.
+        Value::Text(Text::Note) => Vec::new(),
+        Value::Text(which) => tally(rows, |row| texts(which, row)),
+    }
+}
+
+fn texts(which: Text, row: &Instance) -> Vec<Cow<'_, str>> {
+    let one = |text: Option<&'_ str>| text.map(|t| Cow::Owned(t.to_owned())).into_iter().collect();
+    match which {
+        Text::Name => vec![Cow::Borrowed(row.name.as_str())],
+        Text::Id => vec![Cow::Owned(row.id.to_string())],
+        Text::Mac => {
+            let all = row.macs.iter().flatten();
+            all.map(|mac| Cow::Borrowed(mac.as_str())).collect()
+        }
+        Text::Host => one(row.host.as_deref()),
+        Text::Os => one(row.os.as_deref()),
+        Text::Tag => row.tags.iter().map(|t| Cow::Borrowed(t.as_str())).collect(),
+        Text::Backend => vec![Cow::Owned(row.backend.to_string())],
+        Text::Context | Text::Note => Vec::new(),
+    }
+}
+
+/// Numbers that there are, and for times such as one asks for.
+fn numbers<'a>(number: Number, rows: impl Iterator<Item = &'a Instance>) -> Vec<Found<'a>> {
+    let of = |row: &Instance| match number {
+        Number::Cpus => row.cpus.map(u64::from),
+        Number::Memory => row.memory_bytes.map(|b| b.0),
+        _ => row.disk_bytes.map(|b| b.0),
+    };
+    let usual: &[u64] = match number {
+        Number::Age => &[DAY, 7 * DAY, 30 * DAY],
+        Number::Uptime => &[DAY / 24, DAY, 7 * DAY],
+        _ => &[],
+    };
+    let mut counts: HashMap<u64, (usize, &'a Instance)> = HashMap::new();
+    if usual.is_empty() {
+        for row in rows {
+            if let Some(n) = of(row) {
+                counts.entry(n).or_insert((0, row)).0 += 1;
+            }
+        }
+    }
+    let mut all: Vec<u64> = usual.iter().chain(counts.keys()).copied().collect();
+    all.sort_unstable();
+    let found = all.into_iter().map(|n| Found {
+        text: Cow::Owned(print_number(number, n)),
+        count: counts.get(&n).map_or(0, |(count, _)| *count),
+        one: counts.get(&n).map(|(_, row)| *row),
+        nobody: "",
+    });
+    found.collect()
 }

@@ -6,6 +6,7 @@
 
 mod complete;
 mod fields;
+mod gaps;
 mod net;
 mod pattern;
 mod problem;
@@ -22,6 +23,7 @@ use crate::model::Instance;
 pub use complete::{Completion, Known, complete};
 pub use fields::{FIELDS, FilterField};
 use fields::{Value, looks_like_field};
+pub use gaps::Asked;
 use pattern::Pattern;
 pub use problem::{has_problem, problem};
 use span::Span;

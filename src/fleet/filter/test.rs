@@ -34,6 +34,15 @@ impl Test {
         }
         let lower = word.to_lowercase();
         match field.value {
+            // `52-54-00` is how some write what is `52:54:00` here.
+            Value::Text(Text::Mac) => {
+                let colon = |c: &Char| Char {
+                    c: if c.c == '-' { ':' } else { c.c },
+                    ..*c
+                };
+                let value: Vec<Char> = value.iter().map(colon).collect();
+                Ok(Self::Text(Text::Mac, Pattern::read(&value)))
+            }
             Value::Text(which) => Ok(Self::Text(which, Pattern::read(value))),
             Value::Ip => Net::read(value).map(Self::Ip),
             Value::Kind => match lower.as_str() {
@@ -186,7 +195,7 @@ fn value_of(number: Number, row: &Instance, cx: FilterCx) -> Option<u64> {
     }
 }
 
-fn is(fact: Fact, row: &Instance) -> bool {
+pub(super) fn is(fact: Fact, row: &Instance) -> bool {
     match fact {
         Fact::Agent => row.agent == Some(true),
         Fact::Locked => row.locked.is_some(),

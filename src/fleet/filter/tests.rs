@@ -355,3 +355,60 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_row_might_match_only_where_what_is_asked_for_is_not_known() {
+    let mut running = row("web-1");
+    (running.addresses, running.macs, running.state) = (None, None, State::Running);
+    let mut stopped = running.clone();
+    stopped.state = State::Stopped;
+    let cx = FilterCx { now: now() };
+    let might = |text: &str, row: &Instance| Filter::parse(text).unwrap().might_match(row, cx);
+    assert!(might("ip:10.0.0.1", &running));
+    assert!(might("10.0.0.1", &running));
+    assert!(might("ip:10.0.0.1 name:web-1", &running));
+    assert!(!might("ip:10.0.0.1 name:other", &running));
+    assert!(!might("ip:10.0.0.1", &stopped), "what is off has none");
+    assert!(might("mac:52:54:00:00:00:01", &stopped));
+    assert!(might("52:54:00:00:00:01", &stopped));
+    assert!(!might("-ip:10.0.0.1", &running));
+    assert!(!might("web-2", &running));
+    running.addresses = Some(Vec::new());
+    assert!(!might("ip:10.0.0.1", &running), "known to have none");
+    for (text, asked) in [
+        ("fe80::1", Some(Asked::Addresses)),
+        ("10.0.3", Some(Asked::Addresses)),
+        ("1.2", None),
+        ("52:54:00", Some(Asked::Macs)),
+        ("-10.0.0.1", None),
+        ("web", None),
+    ] {
+        assert_eq!(Filter::parse(text).unwrap().asks(), asked, "{text}");
+    }
+}
+
+#[test]
+fn completion_says_whom_a_value_would_find() {
+    let mut rows: Vec<Instance> = (0..300).map(|n| row(&format!("web-{n}"))).collect();
+    rows[7].tags = vec!["odd".to_owned()];
+    let known = Known {
+        rows: rows.iter(),
+        contexts: &["lab".to_owned()],
+    };
+    let found = complete("name:", known.clone());
+    assert_eq!((found.words.len(), found.more), (100, 200));
+    assert_eq!(
+        (found.words[99].0.as_str(), found.common()),
+        ("name:web-99", "name:web-")
+    );
+    let found = complete("tag:o", known.clone());
+    assert_eq!(
+        found.words,
+        [("tag:odd".to_owned(), rows[7].id.to_string())]
+    );
+    let found = complete("kind:", known);
+    assert_eq!(
+        found.words[0],
+        ("kind:vm".to_owned(), "300 instances".to_owned())
+    );
+}

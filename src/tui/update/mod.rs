@@ -1,6 +1,7 @@
 //! Everything that is decided: a message in, effects out, no I/O.
 
 mod changes;
+mod filter_line;
 mod front;
 mod keys;
 mod overlays;

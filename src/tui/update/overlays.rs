@@ -6,8 +6,7 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, front, keys, questions, themes};
-use crate::action::fleet_api::filter::{Known, complete};
+use super::{changes, filter_line, keys, questions, themes};
 use crate::action::grammar::{self, Globals, ParseFailure};
 use crate::model::FieldKind;
 
@@ -20,7 +19,7 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Some(Overlay::Quit(_)) => quit(app, key),
         Some(Overlay::Form(_)) => form(app, key),
         Some(Overlay::Command(_)) => command(app, key),
-        Some(Overlay::Filter(..)) => filter(app, key),
+        Some(Overlay::Filter(_)) => filter_line::key(app, key),
         Some(Overlay::Help(_)) => help(app, key),
         Some(Overlay::Actions(_)) => actions(app, key),
         Some(Overlay::Question(_)) => questions::key(app, key),
@@ -37,7 +36,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
     }
     let cleared = match app.overlays.last_mut() {
         Some(Overlay::Command(command)) => clear(&mut command.line),
-        Some(Overlay::Filter(line, _)) => clear(line),
+        Some(Overlay::Filter(filter)) => clear(&mut filter.line),
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
             let at = form.focus;
@@ -50,8 +49,8 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
     } else if !cleared {
         app.overlays.pop();
     }
-    if matches!(app.overlays.last(), Some(Overlay::Filter(..))) {
-        front::set_filter(app, "");
+    if matches!(app.overlays.last(), Some(Overlay::Filter(_))) {
+        filter_line::typed(app);
     }
     Vec::new()
 }
@@ -66,10 +65,9 @@ pub(super) fn paste(app: &mut App, text: &str) {
     let ms = app.ms;
     match app.overlays.last_mut() {
         Some(Overlay::Command(command)) => command.line.insert(text),
-        Some(Overlay::Filter(line, _)) => {
-            line.insert(text);
-            let text = line.text().to_owned();
-            front::set_filter(app, &text);
+        Some(Overlay::Filter(filter)) => {
+            filter.line.insert(text);
+            filter_line::typed(app);
         }
         Some(Overlay::Form(form)) => {
             let at = form.focus;
@@ -382,75 +380,6 @@ fn command(app: &mut App, key: Key) -> Vec<Effect> {
         }
     }
     Vec::new()
-}
-
-fn filter(app: &mut App, key: Key) -> Vec<Effect> {
-    let Some(Overlay::Filter(line, before)) = app.overlays.last_mut() else {
-        return Vec::new();
-    };
-    match key.code {
-        Code::Esc => {
-            let before = before.clone();
-            app.overlays.pop();
-            front::set_filter(app, &before);
-        }
-        Code::Enter => {
-            if let Some(error) = &app.inventory.filter_error {
-                let text = error.message.clone();
-                app.complain(&crate::model::Error::invalid(text));
-            } else {
-                app.overlays.pop();
-            }
-        }
-        Code::Tab => complete_filter(app),
-        // The list can be looked through while the filter is open.
-        Code::Up => app.inventory.step(-1),
-        Code::Down => app.inventory.step(1),
-        _ => {
-            if line.key(key) {
-                let text = line.text().to_owned();
-                app.notice = None;
-                front::set_filter(app, &text);
-            }
-        }
-    }
-    Vec::new()
-}
-
-/// Completes the word before the cursor as far as it is certain, and names what it may become.
-fn complete_filter(app: &mut App) {
-    let Some(Overlay::Filter(line, _)) = app.overlays.last_mut() else {
-        return;
-    };
-    let before = line.before().to_owned();
-    let contexts: Vec<String> = app.fleet.contexts.iter().map(|c| c.name.clone()).collect();
-    let known = Known {
-        rows: app.fleet.instances.iter().map(AsRef::as_ref),
-        contexts: &contexts,
-    };
-    let found = complete(&before, known);
-    let typed = &before[found.from..];
-    let common = match found.words.as_slice() {
-        [] => {
-            app.say("nothing completes that");
-            return;
-        }
-        // A value that is whole is followed by the next word.
-        [(one, _)] if !one.ends_with(':') => format!("{one} "),
-        _ => found.common().to_owned(),
-    };
-    // What was typed in another case or without its quotes is replaced as a whole.
-    if common.len() >= typed.len() {
-        line.replace_before(found.from, &common);
-    }
-    let text = line.text().to_owned();
-    if found.words.len() > 1 {
-        let list: Vec<&str> = found.words.iter().map(|(word, _)| word.as_str()).collect();
-        app.say(list.join("  "));
-    } else {
-        app.notice = None;
-    }
-    front::set_filter(app, &text);
 }
 
 fn help(app: &mut App, key: Key) -> Vec<Effect> {

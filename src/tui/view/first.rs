@@ -84,6 +84,10 @@ fn narrowed(app: &App, known: usize, lines: &mut Vec<(String, Role)>) {
             format!("  the filter is: {}", inventory.filter_text),
             Role::Text,
         ));
+        // Not found is not the same as not there.
+        if let Some(gaps) = super::super::gaps::text(app) {
+            lines.push((format!("  no match; {gaps}"), Role::Warn));
+        }
         lines.push(("  Esc clears it".to_owned(), Role::Text));
     }
 }

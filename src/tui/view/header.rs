@@ -155,6 +155,9 @@ fn title(app: &App, canvas: &mut Canvas) {
             };
             spans.push((format!("{dot} / {} ", inventory.filter_text), role));
         }
+        if let Some(gaps) = super::super::gaps::text(app) {
+            spans.push((format!("{dot} {gaps} "), Role::Warn));
+        }
         if inventory.problems {
             spans.push((format!("{dot} problems only "), Role::Warn));
         }
@@ -260,7 +263,6 @@ pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
     let last = area.height - 1;
     let input = match app.overlays.last() {
         Some(Overlay::Command(command)) => Some((":", &command.line)),
-        Some(Overlay::Filter(line, _)) => Some(("/", line)),
         _ => None,
     };
     if let Some((sign, line)) = input {
@@ -277,12 +279,6 @@ pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
 fn message(app: &App) -> Option<(&str, Role)> {
     let error = match app.overlays.last() {
         Some(Overlay::Command(command)) => command.error.as_deref(),
-        // What the filter may become is said until the next key.
-        Some(Overlay::Filter(..)) if app.notice.is_none() => app
-            .inventory
-            .filter_error
-            .as_ref()
-            .map(|e| e.message.as_str()),
         _ => None,
     };
     let notice = || app.notice.as_ref().map(|n| (n.text.as_str(), n.role));
@@ -297,10 +293,7 @@ pub(super) fn tell(app: &App, canvas: &mut Canvas) {
         return;
     };
     // On the smallest screens a message is worth more than the hints, but not than what is typed.
-    let typing = matches!(
-        app.overlays.last(),
-        Some(Overlay::Command(_) | Overlay::Filter(..))
-    );
+    let typing = matches!(app.overlays.last(), Some(Overlay::Command(_)));
     let end = match layout::bottom(area.height) {
         0 => return,
         1 if !typing => area.height,

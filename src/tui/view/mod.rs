@@ -2,6 +2,7 @@
 
 mod detail;
 mod dialog;
+mod filter_line;
 mod first;
 mod form;
 mod header;
@@ -44,11 +45,9 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
     }
     let mut cursor = header::bottom(app, &mut canvas);
     // Over what is typed, under what asks.
-    let over = matches!(
-        app.overlays.last(),
-        None | Some(Overlay::Command(_) | Overlay::Filter(..))
-    );
-    if !over {
+    let over = matches!(app.overlays.last(), None | Some(Overlay::Command(_)));
+    let filtering = matches!(app.overlays.last(), Some(Overlay::Filter(_)));
+    if !over && !filtering {
         header::tell(app, &mut canvas);
     }
     if !app.keys.is_empty() {
@@ -63,7 +62,8 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
         Some(Overlay::Question(question)) => cursor = question::draw(app, question, &mut canvas),
         Some(Overlay::Themes(picker)) => themes::draw(app, picker, &mut canvas),
-        Some(Overlay::Filter(..)) | None => {}
+        Some(Overlay::Filter(filter)) => cursor = filter_line::draw(app, filter, &mut canvas),
+        None => {}
     }
     if over {
         header::tell(app, &mut canvas);

@@ -66,6 +66,43 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas) {
     }
 }
 
+/// A list to choose from above what is typed, each with what it means.
+pub(super) fn choices(
+    canvas: &mut Canvas,
+    below: u16,
+    most: u16,
+    title: &str,
+    words: &[(String, String)],
+    chosen: Option<usize>,
+) {
+    let screen = canvas.buf.area;
+    let rows = (words.len() as u16).min(most);
+    if rows == 0 {
+        return;
+    }
+    let top = screen.height - below - rows - 1;
+    let area = Rect::new(0, top, screen.width, rows + 1);
+    let text = canvas.style(Role::Text);
+    canvas.fill(area, text);
+    canvas.rule(Rect { height: 1, ..area });
+    let room = area.width.saturating_sub(4);
+    canvas.put(2, top, room, &format!(" {title} "), Role::Title);
+    let widest = words.iter().map(|(word, _)| shown_width(word)).max();
+    let column = (widest.unwrap_or(0) as u16 + 3).min(screen.width / 2);
+    let rows = usize::from(rows);
+    let first = (chosen.unwrap_or(0) + 1).saturating_sub(rows);
+    for (n, (word, says)) in words.iter().enumerate().skip(first).take(rows) {
+        let y = top + 1 + (n - first) as u16;
+        let here = chosen == Some(n);
+        let style = |role| canvas.style(if here { Role::Selected } else { role });
+        let (plain, muted) = (style(Role::Text), style(Role::Muted));
+        canvas.fill(Rect::new(0, y, screen.width, 1), plain);
+        canvas.put_styled(1, y, column.saturating_sub(2), word, plain);
+        let room = screen.width.saturating_sub(column + 1);
+        canvas.put_styled(column, y, room, says, muted);
+    }
+}
+
 /// What the command line offers, above it.
 pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
     let candidates = palette::candidates(app);

@@ -12,10 +12,9 @@ use tools::{actions, copy};
 
 use crate::model::Error;
 use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
-use crate::tui::edit::Line;
 use crate::tui::msg::Effect;
 use crate::tui::reading::reload;
-use crate::tui::update::questions;
+use crate::tui::update::{filter_line, questions};
 
 pub(super) use panes::{question, quit, show};
 pub(super) use rows::set_filter;
@@ -30,13 +29,15 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "command" => app.overlays.push(Overlay::Command(CommandLine::default())),
         "filter" if rest.is_empty() => {
             show(app, Pane::Inventory);
-            let before = app.inventory.filter_text.clone();
-            app.overlays
-                .push(Overlay::Filter(Line::new(&before), before));
+            filter_line::open(app);
         }
         "filter" => {
             show(app, Pane::Inventory);
-            set_filter(app, &rest.join(" "));
+            let text = rest.join(" ");
+            set_filter(app, &text);
+            if app.inventory.filter_error.is_none() {
+                crate::tui::filter_line::note(app, &text);
+            }
         }
         "actions" => return actions(app),
         "form" => {
