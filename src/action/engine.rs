@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 
 use super::grammar::{self, RunOptions};
 use super::journal::Journal;
+use super::lines::Entered;
 use super::planner::Planned;
 use super::protect::Protection;
 use super::reload::Source;
@@ -52,6 +53,7 @@ pub struct Engine {
     journal: Journal,
     protection: Protection,
     ui: UiMemory,
+    entered: Entered,
     asker: RwLock<Arc<dyn Asker>>,
 }
 
@@ -68,6 +70,7 @@ impl Engine {
             source: parts.source,
             in_memory: parts.in_memory,
             ui: UiMemory::open(state.as_deref()),
+            entered: Entered::open(state.as_deref()),
             board: TaskBoard::open(state.clone()),
             journal: Journal::open(state),
             protection,
@@ -114,6 +117,11 @@ impl Engine {
     /// What was changed in the full-screen view.
     pub fn ui(&self) -> &UiMemory {
         &self.ui
+    }
+
+    /// What was entered in its command line.
+    pub fn entered(&self) -> &Entered {
+        &self.entered
     }
 
     /// Who answers questions from below.
@@ -271,6 +279,7 @@ impl Engine {
             self.journal.end(&task);
         }
         self.ui.flush().await;
+        self.entered.flush().await;
         self.fleet.shutdown().await;
     }
 }

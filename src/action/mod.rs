@@ -2,6 +2,7 @@
 
 mod around;
 pub mod by_hand;
+pub mod complete;
 pub mod contexts;
 pub mod engine;
 pub mod envelope;
@@ -13,6 +14,7 @@ pub mod journal;
 mod keyboard;
 mod late;
 mod leftovers;
+pub mod lines;
 pub mod paths;
 pub mod planner;
 pub mod protect;

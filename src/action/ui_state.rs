@@ -15,7 +15,7 @@ use crate::link::files::{lock_beside, make_dir, write_atomically};
 use crate::model::{Error, Result, shown};
 
 /// A disk that is slower must not hold up leaving.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What is remembered; `None` was never changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

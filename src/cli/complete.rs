@@ -1,23 +1,15 @@
-//! Completion: scripts for three shells, and the hidden verb behind them, which answers from the grammar
-//! and from files of earlier runs alone. It opens no connection, so it cannot hang.
+//! Completion in a shell: scripts for three of them, and the hidden verb behind them, which answers from
+//! files of earlier runs alone. It opens no connection, so it cannot hang.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
-use clap::{Arg, Command};
-
+use crate::action::complete::{Candidates, FILES, Names, Seen, candidates};
 use crate::action::fleet_api::filter::{Known, complete};
 use crate::action::fleet_api::sort::natural;
-use crate::action::{Row, grammar, render, rows};
-use crate::model::{
-    Dirs, Error, Field, FieldKind, GroupNoun, Instance, Result, encode_segment, shown,
-};
+use crate::model::{Dirs, Error, Instance, Result, encode_segment, shown};
 
 /// What the scripts call: `corral __complete WORD… CURRENT`.
 pub const HIDDEN_VERB: &str = "__complete";
-
-/// Tells the shell to complete file names itself.
-const FILES: &str = ":files";
 
 const BASH: &str = r#"# bash completion for corral
 _corral() {
@@ -101,174 +93,12 @@ pub fn script(shell: &str) -> Result<String> {
 
 /// Candidates for the last of `words`, one per line: the word, a tab, what it is.
 pub fn answer(words: &[String], dirs: &Dirs) -> String {
-    let mut found = candidates(words, dirs);
+    let mut found = candidates(words, &Remembered(dirs));
     let current = words.last().map_or("", String::as_str);
     found.retain(|(word, _)| word == FILES || word.starts_with(current));
     found
         .into_iter()
         .map(|(word, about)| format!("{}\t{}\n", shown(&word), shown(&about)))
-        .collect()
-}
-
-type Candidates = Vec<(String, String)>;
-
-fn candidates(words: &[String], dirs: &Dirs) -> Candidates {
-    let (current, before) = match words.split_last() {
-        Some((current, before)) => (current.as_str(), before),
-        None => ("", words),
-    };
-    let root = grammar::command();
-    let mut command = &root;
-    let mut path: Vec<&str> = Vec::new();
-    let mut expects: Option<&Arg> = None;
-    for word in before {
-        if expects.take().is_some() {
-            continue;
-        }
-        if word.starts_with('-') {
-            expects = flag(command, &root, word).filter(|arg| takes_value(arg));
-            if word.contains('=') {
-                expects = None;
-            }
-        } else if let Some(sub) = command.find_subcommand(word) {
-            path.push(sub.get_name());
-            command = sub;
-        }
-    }
-    let row = rows::find(&path.join(" "));
-    // `tasks` with flags is `tasks list`.
-    let flags_of = row.or_else(|| rows::find(&format!("{} list", path.join(" "))));
-    if let Some(arg) = expects {
-        return values(flags_of, arg, "", current, dirs);
-    }
-    if let Some((name, typed)) = current.split_once('=')
-        && name.starts_with("--")
-    {
-        let Some(arg) = flag(command, &root, name) else {
-            return Vec::new();
-        };
-        let lead = format!("{name}=");
-        return values(flags_of, arg, &lead, typed, dirs);
-    }
-    if current.starts_with('-') {
-        return flags(command, &root);
-    }
-    let mut found: Candidates = command
-        .get_subcommands()
-        .filter(|sub| !sub.is_hide_set())
-        .map(|sub| {
-            let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-            (sub.get_name().to_owned(), about)
-        })
-        .collect();
-    if let Some(row) = row {
-        found.extend(match row.noun {
-            GroupNoun::Instances if current.contains('@') => snapshots(dirs, current),
-            GroupNoun::Instances => instances(dirs, current),
-            GroupNoun::Contexts => contexts(dirs),
-            GroupNoun::Tasks => tasks(dirs),
-            GroupNoun::File | GroupNoun::Source => plain(&[FILES]),
-            GroupNoun::Shell => plain(&["bash", "zsh", "fish"]),
-            _ => Vec::new(),
-        });
-    }
-    found
-}
-
-fn plain(words: &[impl AsRef<str>]) -> Candidates {
-    words
-        .iter()
-        .map(|word| (word.as_ref().to_owned(), String::new()))
-        .collect()
-}
-
-/// The last of the columns that are being typed; those before it are not offered again.
-fn columns(row: Option<&'static Row>, typed: &str) -> Candidates {
-    let before = typed.rfind(',').map_or("", |at| &typed[..=at]);
-    let chosen: Vec<&str> = before.split(',').collect();
-    let all = row.map(|row| render::columns(row.name)).unwrap_or_default();
-    all.into_iter()
-        .filter(|column| !chosen.contains(&column.as_str()))
-        .map(|column| (format!("{before}{column}"), String::new()))
-        .collect()
-}
-
-fn field(row: Option<&'static Row>, name: &str) -> Option<FieldKind> {
-    let all = Row::SCOPE_FLAGS.iter().chain(Row::CHANGE_FLAGS);
-    let own = row.and_then(|row| row.field(name));
-    own.or_else(|| all.into_iter().find(|f: &&Field| f.name == name))
-        .map(|f| f.kind)
-}
-
-fn flag<'a>(command: &'a Command, root: &'a Command, word: &str) -> Option<&'a Arg> {
-    let name = word.split('=').next().unwrap_or(word);
-    command
-        .get_arguments()
-        .chain(root.get_arguments())
-        .find(|arg| match name.strip_prefix("--") {
-            Some(long) => arg.get_long() == Some(long),
-            None => name.chars().nth(1) == arg.get_short() && arg.get_short().is_some(),
-        })
-}
-
-fn takes_value(arg: &Arg) -> bool {
-    arg.get_action().takes_values() && !arg.is_require_equals_set()
-}
-
-fn flags(command: &Command, root: &Command) -> Candidates {
-    let mut found: Candidates = Vec::new();
-    for arg in command.get_arguments().chain(root.get_arguments()) {
-        let Some(long) = arg.get_long() else { continue };
-        let word = format!("--{long}");
-        if !arg.is_hide_set() && found.iter().all(|(known, _)| *known != word) {
-            let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
-            found.push((word, about));
-        }
-    }
-    found.push((
-        "--help".to_owned(),
-        "Says what the command takes".to_owned(),
-    ));
-    found
-}
-
-fn values(
-    row: Option<&'static Row>,
-    arg: &Arg,
-    lead: &str,
-    typed: &str,
-    dirs: &Dirs,
-) -> Candidates {
-    let name = arg.get_id().as_str();
-    let found = match (name, field(row, name)) {
-        ("output", _) => plain(&["table", "wide", "name", "json", "yaml", "jsonpath="]),
-        ("filter", _) => filters(typed, dirs),
-        ("columns", _) => columns(row, typed),
-        ("sort", _) => row.map_or_else(Vec::new, |row| plain(&render::columns(row.name))),
-        ("set", _) => row.map_or_else(Vec::new, |row| {
-            let keys = rows::settable(row.name).into_iter();
-            keys.map(|field| (format!("{}=", field.name), field.doc.to_owned()))
-                .collect()
-        }),
-        ("config", _) | (_, Some(FieldKind::Path)) => plain(&[FILES]),
-        ("context", _) | (_, Some(FieldKind::Context)) => contexts(dirs),
-        (_, Some(FieldKind::Selector)) => instances(dirs, typed),
-        (_, Some(FieldKind::Task)) => tasks(dirs),
-        _ => arg
-            .get_possible_values()
-            .iter()
-            .map(|value| (value.get_name().to_owned(), String::new()))
-            .collect(),
-    };
-    found
-        .into_iter()
-        .map(|(word, about)| {
-            if word == FILES {
-                (word, about)
-            } else {
-                (format!("{lead}{word}"), about)
-            }
-        })
         .collect()
 }
 
@@ -304,58 +134,59 @@ fn cached(dirs: &Dirs) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// The last word of a filter that is being typed, as far as it may go.
-fn filters(typed: &str, dirs: &Dirs) -> Candidates {
-    let rows: Vec<Instance> = cached(dirs)
-        .into_iter()
-        .filter_map(|row| serde_json::from_value(row).ok())
-        .collect();
-    let contexts: Vec<String> = contexts(dirs).into_iter().map(|(name, _)| name).collect();
-    let known = Known {
-        rows: rows.iter(),
-        contexts: &contexts,
-    };
-    let found = complete(typed, known);
-    let before = typed.get(..found.from).unwrap_or_default();
-    found
-        .words
-        .into_iter()
-        .map(|(word, about)| (format!("{before}{word}"), about))
-        .collect()
+/// Names out of files of earlier runs.
+struct Remembered<'a>(&'a Dirs);
+
+impl Names for Remembered<'_> {
+    fn instances(&self) -> Vec<Seen> {
+        let text = |row: &serde_json::Value, key| {
+            let value = row.get(key).and_then(|v| v.as_str());
+            value.unwrap_or_default().to_owned()
+        };
+        cached(self.0)
+            .iter()
+            .map(|row| Seen {
+                id: text(row, "id"),
+                name: text(row, "name"),
+                state: text(row, "state"),
+            })
+            .collect()
+    }
+
+    fn contexts(&self) -> Vec<String> {
+        contexts(self.0)
+    }
+
+    fn tasks(&self) -> Candidates {
+        tasks(self.0)
+    }
+
+    fn snapshots(&self, id: &str) -> Vec<String> {
+        let context = id.split('/').next().unwrap_or_default();
+        let known = read(&snapshot_file(&self.0.cache, context));
+        let names = known.as_ref().and_then(|all| all.get(id)?.as_array());
+        let names = names.into_iter().flatten();
+        names
+            .filter_map(|name| name.as_str())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn filter(&self, typed: &str) -> Candidates {
+        let rows: Vec<Instance> = cached(self.0)
+            .into_iter()
+            .filter_map(|row| serde_json::from_value(row).ok())
+            .collect();
+        let contexts = contexts(self.0);
+        let known = Known {
+            rows: rows.iter(),
+            contexts: &contexts,
+        };
+        complete(typed, known).wholes(typed)
+    }
 }
 
-/// IDs; and of what was begun without a context the names that mean one machine. Odd characters come as
-/// `%XX`, so no shell finds anything in them.
-fn instances(dirs: &Dirs, typed: &str) -> Candidates {
-    let mut found: Candidates = Vec::new();
-    let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for row in cached(dirs) {
-        let text = |key| row.get(key).and_then(|v| v.as_str()).unwrap_or_default();
-        let (id, name, state) = (text("id"), text("name"), text("state"));
-        if !id.is_empty() {
-            found.push((id.to_owned(), format!("{name} {state}")));
-            let about = format!("{id} {state}");
-            names.entry(name.to_owned()).or_default().push(about);
-        }
-    }
-    found.sort_by(|a, b| natural(&a.0, &b.0));
-    if typed.is_empty() || typed.contains('/') {
-        return found;
-    }
-    let mut named: Candidates = names
-        .into_iter()
-        .filter(|(name, of)| {
-            let prefixed = name.starts_with("id:") || name.starts_with("name:");
-            of.len() == 1 && !name.is_empty() && !prefixed
-        })
-        .map(|(name, mut of)| (encode_segment(&name), of.swap_remove(0)))
-        .collect();
-    named.sort_by(|a, b| natural(&a.0, &b.0));
-    named.append(&mut found);
-    named
-}
-
-fn contexts(dirs: &Dirs) -> Candidates {
+fn contexts(dirs: &Dirs) -> Vec<String> {
     let mut found: Vec<String> = stems(&dirs.cache.join("inventory"), ".json")
         .into_iter()
         .map(|(name, _)| name)
@@ -371,9 +202,6 @@ fn contexts(dirs: &Dirs) -> Candidates {
     found.sort_by(|a, b| natural(a, b));
     found.dedup();
     found
-        .into_iter()
-        .map(|name| (name, "context".to_owned()))
-        .collect()
 }
 
 fn tasks(dirs: &Dirs) -> Candidates {
@@ -395,22 +223,6 @@ fn snapshot_file(cache: &Path, context: &str) -> std::path::PathBuf {
     cache
         .join("snapshots")
         .join(format!("{}.json", encode_segment(context)))
-}
-
-fn snapshots(dirs: &Dirs, current: &str) -> Candidates {
-    let (id, _) = current.split_once('@').unwrap_or((current, ""));
-    let context = id.split('/').next().unwrap_or_default();
-    let known = read(&snapshot_file(&dirs.cache, context));
-    let names = known.as_ref().and_then(|all| all.get(id)?.as_array());
-    names
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str())
-        .map(|name| {
-            let word = format!("{id}@{}", encode_segment(name));
-            (word, "snapshot".to_owned())
-        })
-        .collect()
 }
 
 /// Keeps the names of an instance's snapshots for completion. Nothing depends on it.

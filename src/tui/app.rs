@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::columns::Column;
+use super::completion::Fault;
 use super::dialog::{Dialog, Guard, QuitDialog};
 use super::edit::Line;
 use super::filter_line::FilterLine;
@@ -241,8 +242,12 @@ pub struct CommandLine {
     pub chosen: Option<usize>,
     /// What is wrong with what was entered.
     pub error: Option<String>,
-    /// Place in the history while going through it.
-    pub recalled: Option<usize>,
+    /// What is wrong with what is typed, before it is entered.
+    pub fault: Option<Fault>,
+    /// What was typed before going through earlier lines, and the place among them.
+    pub recalled: Option<(String, usize)>,
+    /// Earlier lines are offered that have what is typed in them; what was typed before that.
+    pub search: Option<String>,
 }
 
 /// All actions for some instances.
@@ -392,6 +397,8 @@ pub struct Setup {
     pub mouse: bool,
     /// What was changed in earlier views.
     pub kept: UiState,
+    /// What was entered in earlier views, the newest last.
+    pub entered: Vec<String>,
     /// A simulated fleet.
     pub demo: bool,
     /// What the terminal is told besides the screen.
@@ -516,8 +523,8 @@ impl App {
             readings: Readings::default(),
             answer: Answer::default(),
             asked: Vec::new(),
-            entered: Vec::new(),
             filters: Arc::new(setup.kept.filters.clone()),
+            entered: setup.entered.clone(),
             interrupt: None,
             watched: Vec::new(),
             presence: Presence::default(),

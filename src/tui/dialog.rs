@@ -61,6 +61,8 @@ pub enum Act {
     Include,
     /// Shows or folds the native calls.
     Natives,
+    /// Sends the headless command to the clipboard.
+    Copy,
 }
 
 /// A button.
@@ -195,6 +197,12 @@ impl Dialog {
                 live: true,
             });
         }
+        buttons.push(Button {
+            label: "copy".to_owned(),
+            key: (!typing).then_some('y'),
+            act: Act::Copy,
+            live: true,
+        });
         if self.only_shows() || !Self::has_room(size) {
             return buttons;
         }

@@ -44,6 +44,11 @@ impl Line {
         &self.text[..self.at]
     }
 
+    /// What stands after the cursor.
+    pub fn after(&self) -> &str {
+        &self.text[self.at..]
+    }
+
     /// Types a text; control characters and line ends become spaces.
     pub fn insert(&mut self, text: &str) {
         let clean: String = text

@@ -115,6 +115,7 @@ impl Runner {
                 self.questions.answer(number, given.map(|Given(text)| text));
             }
             Effect::Keep(state) => engine.ui().keep(state),
+            Effect::Entered(line) => engine.entered().keep(line),
             Effect::Refresh(context) => engine.refresh(context.as_deref()),
             Effect::Watch(ids) => engine.fleet().watch_metrics(ids),
             other => return Some(other),

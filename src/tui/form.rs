@@ -2,7 +2,7 @@
 //! same grammar as argv.
 
 use super::edit::Line;
-use crate::action::{Group, Row};
+use crate::action::{Group, Row, grammar};
 use crate::model::{Field, FieldKind, GroupNoun, Instance, Operation};
 
 /// One field of a form.
@@ -167,6 +167,12 @@ impl Form {
         } else {
             verb.chain(names).chain(options).collect()
         }
+    }
+
+    /// The headless command that asks for the same.
+    pub fn command(&self) -> String {
+        let words: Vec<String> = self.words().iter().map(|w| grammar::quote(w)).collect();
+        format!("corral {}", words.join(" "))
     }
 
     /// The heading: the whole command, so that a snapshot's `create` is no instance's.

@@ -8,6 +8,7 @@ pub mod answer;
 pub mod app;
 pub mod columns;
 pub mod command;
+pub mod completion;
 pub mod dialog;
 pub mod edit;
 mod effects;
@@ -22,6 +23,7 @@ pub mod layout;
 pub mod listing;
 pub mod look;
 pub mod msg;
+pub mod names;
 pub mod palette;
 pub mod presence;
 pub mod question;
@@ -179,6 +181,7 @@ pub fn setup(
         mouse: ui.mouse.or(kept.mouse).unwrap_or(false),
         manners: look.manners,
         kept,
+        entered: engine.entered().load(),
         demo: options.demo,
     }
 }

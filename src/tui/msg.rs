@@ -114,6 +114,8 @@ pub enum Effect {
     Watch(Vec<InstanceId>),
     /// Keep what was changed for the next time.
     Keep(UiState),
+    /// Keep a line that was entered for the next time.
+    Entered(String),
     /// To the terminal's clipboard.
     Copy(String),
     /// Title and progress, as far as they are wanted.

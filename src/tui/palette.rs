@@ -4,7 +4,8 @@ use nucleo_matcher::pattern::{CaseMatching, Normalization, Pattern};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::app::{App, Overlay};
-use super::command::{FRONT, row_at};
+use super::command::FRONT;
+use super::completion;
 use crate::action::{Row, grammar, rows};
 use crate::model::{GroupNoun, Operation, Support};
 
@@ -14,9 +15,11 @@ const OFFERED: usize = 200;
 /// Something the command line offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The command line.
+    /// As printed.
+    pub title: String,
+    /// The command line; none while it is not whole.
     pub run: String,
-    /// What the line becomes by Tab.
+    /// What the line before the cursor becomes by Tab.
     pub completed: String,
     /// What it does.
     pub says: String,
@@ -24,21 +27,83 @@ pub struct Candidate {
     pub keys: String,
 }
 
-/// What fits what is typed: commands, or instances where one is wanted.
+/// What fits what is typed: earlier lines while they are looked through, words once there is a verb, else
+/// commands.
 pub fn candidates(app: &App) -> Vec<Candidate> {
     let Some(Overlay::Command(command)) = app.overlays.last() else {
         return Vec::new();
     };
-    let typed = command.line.text().trim_start();
-    if let Some(found) = instances(app, typed) {
-        return found;
+    if command.search.is_some() {
+        return earlier(app, command.line.text());
     }
+    let words = words(app, command.line.before(), command.line.after());
+    if !words.is_empty() {
+        return words;
+    }
+    commands(app, command.line.text().trim_start())
+}
+
+/// Earlier lines that have these words in them, the newest first.
+fn earlier(app: &App, typed: &str) -> Vec<Candidate> {
+    let wanted: Vec<String> = typed.split_whitespace().map(str::to_lowercase).collect();
+    let fits = |line: &&String| {
+        let line = line.to_lowercase();
+        wanted.iter().all(|word| line.contains(word))
+    };
+    let lines = app.entered.iter().rev().filter(fits).take(OFFERED);
+    lines
+        .map(|line| Candidate {
+            title: line.clone(),
+            run: line.clone(),
+            completed: line.clone(),
+            says: String::new(),
+            keys: String::new(),
+        })
+        .collect()
+}
+
+/// Words that the one before the cursor may become; those that begin like it come first.
+fn words(app: &App, before: &str, after: &str) -> Vec<Candidate> {
+    let Some(found) = completion::found(app, before) else {
+        return Vec::new();
+    };
+    let lead = before.get(..found.from).unwrap_or_default();
+    let only = |word: &str| !word.starts_with('-') && !word.ends_with(['=', ':', '@']);
+    let all = found.words.into_iter().map(|(word, says)| {
+        let completed = format!("{lead}{}", grammar::quote(&word));
+        let whole = only(&word) && !completion::is_group(&completed);
+        Candidate {
+            run: if whole {
+                format!("{completed}{after}")
+            } else {
+                String::new()
+            },
+            completed: if only(&word) {
+                format!("{completed} ")
+            } else {
+                completed
+            },
+            title: word,
+            says,
+            keys: String::new(),
+        }
+    });
+    let mut ranked = rank(&found.typed, all.collect(), |c| {
+        format!("{} {}", c.title, c.says)
+    });
+    ranked.sort_by_key(|c| !c.title.starts_with(&found.typed));
+    ranked
+}
+
+/// Commands, by their words and by what they do.
+fn commands(app: &App, typed: &str) -> Vec<Candidate> {
     let mut all: Vec<Candidate> = Vec::new();
     for binding in app.setup.keymap.of(&app.sections()) {
         if binding.help.is_empty() {
             continue;
         }
         all.push(Candidate {
+            title: binding.run.clone(),
             run: binding.run.clone(),
             completed: binding.run.clone(),
             says: binding.help.clone(),
@@ -49,8 +114,10 @@ pub fn candidates(app: &App) -> Vec<Candidate> {
         let begins =
             |c: &Candidate| c.run == row.name || c.run.starts_with(&format!("{} ", row.name));
         if !all.iter().any(begins) {
+            let run = default_line(row);
             all.push(Candidate {
-                run: default_line(row),
+                title: run.clone(),
+                run,
                 completed: format!("{} ", row.name),
                 says: row.summary.to_owned(),
                 keys: String::new(),
@@ -64,6 +131,7 @@ pub fn candidates(app: &App) -> Vec<Candidate> {
             .any(|c| c.run == run || c.run.starts_with(&format!("{run} ")))
         {
             all.push(Candidate {
+                title: run.clone(),
                 completed: run.clone(),
                 run,
                 says: (*says).to_owned(),
@@ -97,39 +165,6 @@ fn default_line(row: &Row) -> String {
         GroupNoun::Contexts => format!("{} {{context}}", row.name),
         _ => row.name.to_owned(),
     }
-}
-
-/// IDs that the last word of a line that begins with a verb may become.
-fn instances(app: &App, typed: &str) -> Option<Vec<Candidate>> {
-    let words = grammar::tokenize(typed).ok()?;
-    let row = row_at(&words).filter(|row| row.noun == GroupNoun::Instances)?;
-    let head = row.name.split(' ').count();
-    let (before, last) = if typed.ends_with(' ') {
-        (typed, "")
-    } else {
-        typed
-            .rsplit_once(' ')
-            .map(|(b, l)| (&typed[..=b.len()], l))?
-    };
-    if words.len() < head || (words.len() == head && !typed.ends_with(' ')) || last.starts_with('-')
-    {
-        return None;
-    }
-    let all = app
-        .inventory
-        .rows
-        .iter()
-        .map(|row| {
-            let line = format!("{before}{}", row.id);
-            Candidate {
-                run: line.clone(),
-                completed: line,
-                says: format!("{} {}", row.name, row.state),
-                keys: String::new(),
-            }
-        })
-        .collect();
-    Some(rank(last, all, |c| c.says.clone() + &c.run[before.len()..]))
 }
 
 fn rank(typed: &str, all: Vec<Candidate>, text: impl Fn(&Candidate) -> String) -> Vec<Candidate> {

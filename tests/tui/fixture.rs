@@ -138,6 +138,7 @@ pub fn setup(width: u16, height: u16) -> Setup {
         columns: std::collections::BTreeMap::new(),
         mouse: false,
         kept: corral::action::ui_state::UiState::default(),
+        entered: Vec::new(),
         manners: corral::tui::presence::Manners::default(),
         demo: false,
     }

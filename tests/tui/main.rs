@@ -14,6 +14,7 @@ mod history;
 mod invariants;
 mod kept;
 mod keys;
+mod lines;
 mod live;
 mod marks;
 mod metrics;

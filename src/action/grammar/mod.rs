@@ -16,7 +16,7 @@ pub use faults::AMBIGUOUS_WORDS;
 pub use print::{print, print_run};
 pub use tree::command;
 pub use values::read_value;
-pub use words::{quote, tokenize};
+pub use words::{Word, quote, scan, tokenize};
 
 /// How a change is run, besides what it does.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -40,10 +40,19 @@ impl Completion {
     pub fn common(&self) -> &str {
         &self.common
     }
+
+    /// The whole text with each of them in place of its last word.
+    pub fn wholes(self, text: &str) -> Vec<(String, String)> {
+        let before = text.get(..self.from).unwrap_or_default().to_owned();
+        self.words
+            .into_iter()
+            .map(|(word, about)| (format!("{before}{word}"), about))
+            .collect()
+    }
 }
 
-/// What all of them begin with.
-fn common<'a>(mut words: impl Iterator<Item = &'a str>) -> &'a str {
+/// What all of these begin with.
+pub fn common<'a>(mut words: impl Iterator<Item = &'a str>) -> &'a str {
     let Some(first) = words.next() else {
         return "";
     };

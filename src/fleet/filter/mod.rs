@@ -20,7 +20,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 
 use crate::model::Instance;
-pub use complete::{Completion, Known, complete};
+pub use complete::{Completion, Known, common, complete};
 pub use fields::{FIELDS, FilterField};
 use fields::{Value, looks_like_field};
 pub use gaps::Asked;

@@ -148,6 +148,22 @@ pub(super) fn under(app: &App) -> Under {
     under
 }
 
+/// The headless command of a key's line, where it has one: what only the view does has none. A form's is
+/// the command that it asks about.
+pub(super) fn headless(app: &App, run: &str) -> Option<String> {
+    let run = run.strip_prefix("ui form ").unwrap_or(run);
+    if run.starts_with("ui ") {
+        return None;
+    }
+    let words = command::words(run, &under(app)).ok()?;
+    command::row_at(&words)?;
+    let words: Vec<String> = words
+        .iter()
+        .map(|w| crate::action::grammar::quote(w))
+        .collect();
+    Some(format!("corral {}", words.join(" ")))
+}
+
 /// The snapshot under the cursor, as `ID@NAME`.
 fn snapshot(app: &App) -> Option<String> {
     let detail = app.current_detail()?;

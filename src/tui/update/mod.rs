@@ -8,6 +8,7 @@ mod overlays;
 mod questions;
 mod replies;
 mod themes;
+mod typing;
 
 pub use replies::outcome as outcome_line;
 
@@ -317,6 +318,11 @@ fn samples(app: &mut App) -> Option<Effect> {
     app.detail.sampled = Some(number);
     app.detail.sampled_for = Some(row.clone());
     Some(Effect::Samples(number, row.0))
+}
+
+/// The headless command of a key's line, where it has one.
+pub fn headless(app: &App, run: &str) -> Option<String> {
+    keys::headless(app, run)
 }
 
 /// Whom an action would concern, in words.

@@ -6,19 +6,16 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, filter_line, keys, questions, themes};
+use super::{changes, filter_line, front, keys, questions, themes, typing};
 use crate::action::grammar::{self, Globals, ParseFailure};
 use crate::model::FieldKind;
-
-/// Lines kept of what was entered.
-const ENTERED: usize = 100;
 
 pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match app.overlays.last() {
         Some(Overlay::Dialog(_)) => dialog(app, key),
         Some(Overlay::Quit(_)) => quit(app, key),
         Some(Overlay::Form(_)) => form(app, key),
-        Some(Overlay::Command(_)) => command(app, key),
+        Some(Overlay::Command(_)) => typing::key(app, key),
         Some(Overlay::Filter(_)) => filter_line::key(app, key),
         Some(Overlay::Help(_)) => help(app, key),
         Some(Overlay::Actions(_)) => actions(app, key),
@@ -35,7 +32,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         return Vec::new();
     }
     let cleared = match app.overlays.last_mut() {
-        Some(Overlay::Command(command)) => clear(&mut command.line),
+        Some(Overlay::Command(_)) => typing::clear(app),
         Some(Overlay::Filter(filter)) => clear(&mut filter.line),
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
@@ -64,7 +61,7 @@ fn clear(line: &mut Line) -> bool {
 pub(super) fn paste(app: &mut App, text: &str) {
     let ms = app.ms;
     match app.overlays.last_mut() {
-        Some(Overlay::Command(command)) => command.line.insert(text),
+        Some(Overlay::Command(_)) => typing::paste(app, text),
         Some(Overlay::Filter(filter)) => {
             filter.line.insert(text);
             filter_line::typed(app);
@@ -144,11 +141,15 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
 }
 
 fn press(app: &mut App, act: Act) -> Vec<Effect> {
-    if act == Act::Natives {
-        if let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() {
+    if let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() {
+        if act == Act::Natives {
             dialog.natives = !dialog.natives;
+            return Vec::new();
         }
-        return Vec::new();
+        if act == Act::Copy {
+            let command = dialog.command();
+            return vec![front::send(app, "the command", command)];
+        }
     }
     let Some(Overlay::Dialog(dialog)) = app.overlays.pop() else {
         return Vec::new();
@@ -164,7 +165,7 @@ fn press(app: &mut App, act: Act) -> Vec<Effect> {
             planning.action.args.set("force", true);
             changes::plan(app, planning)
         }
-        Act::Cancel | Act::Natives => {
+        Act::Cancel | Act::Natives | Act::Copy => {
             changes::given_up(app, &dialog.planning.action);
             Vec::new()
         }
@@ -243,6 +244,10 @@ fn form(app: &mut App, key: Key) -> Vec<Effect> {
                 stops - 2
             };
         }
+        Code::Char('y') if form.on_cancel() || form.on_go() => {
+            let command = form.command();
+            return vec![front::send(app, "the command", command)];
+        }
         _ => {
             let at = form.focus;
             let Some(entry) = form.entries.get_mut(at) else {
@@ -312,76 +317,6 @@ fn submit_form(app: &mut App) -> Vec<Effect> {
     }
 }
 
-fn command(app: &mut App, key: Key) -> Vec<Effect> {
-    let candidates = palette::candidates(app);
-    let entered = app.entered.clone();
-    let Some(Overlay::Command(command)) = app.overlays.last_mut() else {
-        return Vec::new();
-    };
-    match key.code {
-        Code::Esc => {
-            app.overlays.pop();
-        }
-        Code::Down => {
-            let last = candidates.len().saturating_sub(1);
-            command.chosen = Some(command.chosen.map_or(0, |n| (n + 1).min(last)));
-        }
-        Code::Up if command.chosen.is_some() => {
-            command.chosen = command.chosen.and_then(|n| n.checked_sub(1));
-        }
-        Code::Up => {
-            let at = command.recalled.map_or(entered.len(), |n| n).checked_sub(1);
-            if let Some(text) = at.and_then(|n| entered.get(n)) {
-                command.line = Line::new(text);
-                command.recalled = at;
-            }
-        }
-        Code::Tab => {
-            let pick = candidates.get(command.chosen.unwrap_or(0));
-            if let Some(completed) = pick.map(|c| c.completed.clone()) {
-                command.line = Line::new(&completed);
-                command.chosen = None;
-            }
-        }
-        Code::Enter => {
-            let typed = command.line.text().trim().to_owned();
-            let text = match command.chosen.and_then(|n| candidates.get(n)) {
-                Some(candidate) => candidate.run.clone(),
-                None if typed.is_empty() => {
-                    app.overlays.pop();
-                    return Vec::new();
-                }
-                None => typed.clone(),
-            };
-            command.error = None;
-            let effects = keys::line(app, &text);
-            let wrong = app
-                .overlays
-                .iter()
-                .any(|o| matches!(o, Overlay::Command(c) if c.error.is_some()));
-            if !wrong {
-                app.overlays.retain(|o| !matches!(o, Overlay::Command(_)));
-                if app.entered.last() != Some(&text) {
-                    app.entered.push(text);
-                }
-                let extra = app.entered.len().saturating_sub(ENTERED);
-                app.entered.drain(..extra);
-            }
-            return effects;
-        }
-        Code::Backspace if command.line.text().is_empty() => {
-            app.overlays.pop();
-        }
-        _ => {
-            if command.line.key(key) {
-                command.chosen = None;
-                command.error = None;
-            }
-        }
-    }
-    Vec::new()
-}
-
 fn help(app: &mut App, key: Key) -> Vec<Effect> {
     let lines = super::super::view::help_lines(app).len();
     let page = usize::from(app.setup.size.1.saturating_sub(4)).max(1);
@@ -428,6 +363,16 @@ fn actions(app: &mut App, key: Key) -> Vec<Effect> {
             app.overlays.pop();
             return keys::line(app, &run);
         }
+        Code::Char('y') => {
+            let command = rows
+                .get(actions.row)
+                .and_then(|row| keys::headless(app, &row.run));
+            if let Some(command) = command {
+                return vec![front::send(app, "the command", command)];
+            }
+        }
+        // `y c`, as in a list.
+        Code::Char('c') => {}
         _ => {
             app.overlays.pop();
         }

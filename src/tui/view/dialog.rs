@@ -7,10 +7,10 @@ use ratatui::layout::Position;
 
 use super::super::app::App;
 use super::super::columns::{seconds_since, step_age};
-use super::super::dialog::{Button, Dialog, QuitDialog};
+use super::super::dialog::{Act, Button, Dialog, QuitDialog};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
-use crate::model::{TargetPlan, counted, shown};
+use crate::model::{TargetPlan, counted, shown, shown_width};
 
 const WIDTH: u16 = 78;
 
@@ -106,7 +106,7 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
     {
         let label = format!("Type {} to go on: ", shown(text));
         let used = canvas.put(inner.x, y, inner.width, &label, Role::Title);
-        cursor = super::header::type_line(
+        cursor = super::bottom::type_line(
             canvas,
             &dialog.typed,
             inner.x + used,
@@ -158,13 +158,22 @@ fn buttons(
 ) {
     let end = x + width;
     let mut x = x;
+    let label = |button: &Button| match button.key {
+        Some(key) if button.label.starts_with(key) => {
+            format!("[{key}]{}", &button.label[key.len_utf8()..])
+        }
+        Some(key) => format!("[{key}] {}", button.label),
+        None => format!("[{}]", button.label),
+    };
+    let wide: usize = all.iter().map(|b| shown_width(&label(b)) + 2).sum();
+    // What changes nothing gives way to what decides.
+    let is_short = wide > usize::from(width) + 2;
     for (n, button) in all.iter().enumerate() {
         let label = match button.key {
-            Some(key) if button.label.starts_with(key) => {
-                format!("[{key}]{}", &button.label[key.len_utf8()..])
+            Some(key) if is_short && matches!(button.act, Act::Natives | Act::Copy) => {
+                format!("[{key}]")
             }
-            Some(key) => format!("[{key}] {}", button.label),
-            None => format!("[{}]", button.label),
+            _ => label(button),
         };
         let role = if n == focus {
             Role::Selected
@@ -400,7 +409,7 @@ pub(super) fn draw_quit(app: &App, quit: &QuitDialog, canvas: &mut Canvas) {
     let button = |label: &str, key| Button {
         label: label.to_owned(),
         key,
-        act: super::super::dialog::Act::Cancel,
+        act: Act::Cancel,
         live: true,
     };
     let all = [

@@ -8,7 +8,7 @@ use super::super::filter_line::FilterLine;
 use super::super::layout;
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
-use super::{header, popup};
+use super::{bottom, popup};
 use crate::model::{shown, shown_width};
 
 /// Rows of the list of what may follow: what is filtered must stay in sight.
@@ -26,7 +26,7 @@ pub(super) fn draw(app: &App, filter: &FilterLine, canvas: &mut Canvas) -> Optio
     canvas.fill(Rect::new(0, y, area.width, lines), plain);
     canvas.put(0, y, 1, "/", Role::Accent);
     let width = area.width.saturating_sub(1);
-    let cursor = header::type_line(canvas, &filter.line, 1, y, width);
+    let cursor = bottom::type_line(canvas, &filter.line, 1, y, width);
     let error = app.inventory.filter_error.as_ref();
     // What was said last of what may follow counts until the next key.
     let told = app.notice.as_ref().map(|n| (n.text.as_str(), n.role));

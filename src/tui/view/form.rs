@@ -5,7 +5,6 @@ use ratatui::layout::Position;
 use super::super::form::{Entry, Form};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
-use crate::action::grammar;
 use crate::model::FieldKind;
 
 /// What holds while nothing is typed.
@@ -47,7 +46,7 @@ pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
                 cursor = Some(Position::new(x + 1, y));
             }
         } else if here {
-            cursor = super::header::type_line(canvas, &entry.line, x, y, width);
+            cursor = super::bottom::type_line(canvas, &entry.line, x, y, width);
         } else if entry.line.text().is_empty() {
             canvas.put(x, y, width, &default(entry), Role::Muted);
         } else {
@@ -90,8 +89,10 @@ pub(super) fn draw(form: &Form, canvas: &mut Canvas) -> Option<Position> {
         y += 1;
     }
     if foot >= 2 {
-        let words: Vec<String> = form.words().iter().map(|w| grammar::quote(w)).collect();
-        let line = format!("= corral {}", words.join(" "));
+        let mut line = format!("= {}", form.command());
+        if form.on_cancel() || form.on_go() {
+            line.push_str("  (y copies)");
+        }
         canvas.put(inner.x, y, inner.width, &line, Role::Accent);
         y += 1;
     }

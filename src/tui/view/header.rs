@@ -1,12 +1,10 @@
 //! The lines above and below the body.
 
-use ratatui::layout::Position;
-
-use super::super::app::{App, Overlay, Pane};
+use super::super::app::{App, Pane};
 use super::super::glyphs::health_role;
 use super::super::layout;
 use super::super::listing::health_text;
-use super::super::text::{Canvas, wrap};
+use super::super::text::Canvas;
 use super::super::theme::Role;
 use crate::model::{Health, State, shown_width};
 
@@ -251,97 +249,4 @@ pub(super) fn is_complete(app: &App) -> bool {
         .iter()
         .filter(|c| app.inventory.context.as_ref().is_none_or(|n| *n == c.name))
         .all(|c| c.complete && c.health.is_ok())
-}
-
-/// The hints, or what is being typed; where the cursor stands.
-pub(super) fn bottom(app: &App, canvas: &mut Canvas) -> Option<Position> {
-    let area = canvas.buf.area;
-    let lines = layout::bottom(area.height);
-    if lines == 0 {
-        return None;
-    }
-    let last = area.height - 1;
-    let input = match app.overlays.last() {
-        Some(Overlay::Command(command)) => Some((":", &command.line)),
-        _ => None,
-    };
-    if let Some((sign, line)) = input {
-        let text = canvas.style(Role::Text);
-        canvas.cell(0, last, area.width, "", text);
-        canvas.put(0, last, 1, sign, Role::Accent);
-        return type_line(canvas, line, 1, last, area.width.saturating_sub(1));
-    }
-    super::hints::draw(app, canvas, last);
-    None
-}
-
-/// What is to be told now: what is wrong with what is typed, else the notice.
-fn message(app: &App) -> Option<(&str, Role)> {
-    let error = match app.overlays.last() {
-        Some(Overlay::Command(command)) => command.error.as_deref(),
-        _ => None,
-    };
-    let notice = || app.notice.as_ref().map(|n| (n.text.as_str(), n.role));
-    error.map(|text| (text, Role::Error)).or_else(notice)
-}
-
-/// Draws the message whole: what to do stands at its end, so it takes lines of the body as it needs
-/// them, at most half of the screen.
-pub(super) fn tell(app: &App, canvas: &mut Canvas) {
-    let area = canvas.buf.area;
-    let Some((text, role)) = message(app) else {
-        return;
-    };
-    // On the smallest screens a message is worth more than the hints, but not than what is typed.
-    let typing = matches!(app.overlays.last(), Some(Overlay::Command(_)));
-    let end = match layout::bottom(area.height) {
-        0 => return,
-        1 if !typing => area.height,
-        _ => area.height - 1,
-    };
-    let width = area.width.saturating_sub(2).max(1);
-    let mut lines = wrap(text, usize::from(width));
-    let most = usize::from((area.height / 2).max(1));
-    if lines.len() > most {
-        lines.truncate(most);
-        if let Some(line) = lines.last_mut() {
-            line.push_str(canvas.glyphs.more());
-        }
-    }
-    let plain = canvas.style(Role::Text);
-    let from = end - lines.len() as u16;
-    for (n, line) in lines.iter().enumerate() {
-        let y = from + n as u16;
-        canvas.cell(0, y, area.width, "", plain);
-        canvas.put(1, y, area.width.saturating_sub(1), line, role);
-    }
-}
-
-/// Draws a typed line so that its cursor is on the screen; the cursor's place.
-pub(super) fn type_line(
-    canvas: &mut Canvas,
-    line: &super::super::edit::Line,
-    x: u16,
-    y: u16,
-    width: u16,
-) -> Option<Position> {
-    let before = shown_width(&crate::model::shown(line.before())) as u16;
-    if width == 0 {
-        return None;
-    }
-    if before < width {
-        canvas.put(x, y, width, line.text(), Role::Text);
-        return Some(Position::new(x + before, y));
-    }
-    // The end of what stands before the cursor.
-    let shown = crate::model::shown(line.before()).into_owned();
-    let mut tail = shown.as_str();
-    while shown_width(tail) as u16 >= width {
-        let mut chars = tail.chars();
-        chars.next();
-        tail = chars.as_str();
-    }
-    let at = shown_width(tail) as u16;
-    canvas.put(x, y, width, tail, Role::Text);
-    Some(Position::new(x + at, y))
 }

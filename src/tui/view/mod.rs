@@ -1,5 +1,6 @@
 //! Drawing: everything that is shown, from the state alone.
 
+mod bottom;
 mod detail;
 mod dialog;
 mod filter_line;
@@ -43,12 +44,12 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Pane::Inventory => inventory::draw(app, &mut canvas),
         pane => list::draw(app, pane, &mut canvas),
     }
-    let mut cursor = header::bottom(app, &mut canvas);
+    let mut cursor = bottom::draw(app, &mut canvas);
     // Over what is typed, under what asks.
     let over = matches!(app.overlays.last(), None | Some(Overlay::Command(_)));
     let filtering = matches!(app.overlays.last(), Some(Overlay::Filter(_)));
     if !over && !filtering {
-        header::tell(app, &mut canvas);
+        bottom::tell(app, &mut canvas);
     }
     if !app.keys.is_empty() {
         popup::keys(app, &mut canvas);
@@ -66,7 +67,7 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         None => {}
     }
     if over {
-        header::tell(app, &mut canvas);
+        bottom::tell(app, &mut canvas);
     }
     cursor
 }

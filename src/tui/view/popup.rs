@@ -36,11 +36,19 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas) {
             (rest.join(" "), help)
         })
         .collect();
-    let width = rows
+    // The headless command of each, where all of them have room.
+    let commands = bindings.iter().map(|b| {
+        let line = super::super::update::headless(app, &b.run);
+        line.map_or_else(String::new, |line| format!("= {line}"))
+    });
+    let commands: Vec<String> = commands.collect();
+    let says = rows
         .iter()
-        .map(|(k, h)| shown_width(k) + shown_width(h) + 8)
-        .max()
-        .unwrap_or(0);
+        .map(|(k, h)| shown_width(k).max(2) + shown_width(h));
+    let says = says.max().unwrap_or(0) + 1;
+    let widest = commands.iter().map(|c| shown_width(c)).max().unwrap_or(0);
+    let fits = widest > 0 && says + widest + 8 <= usize::from(canvas.buf.area.width);
+    let width = says + 7 + if fits { widest + 2 } else { 0 };
     let width = width.max(shown_width(&title) + 8).max(24) as u16;
     let screen = canvas.buf.area;
     let height = (rows.len() as u16 + 2).min(screen.height);
@@ -63,6 +71,11 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas) {
             help,
             Role::Text,
         );
+        if fits {
+            let x = inner.x + says as u16 + 2;
+            let room = inner.right().saturating_sub(x);
+            canvas.put(x, y, room, &commands[n], Role::Muted);
+        }
     }
 }
 
@@ -117,13 +130,12 @@ pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
     let text = canvas.style(Role::Text);
     canvas.fill(area, text);
     canvas.rule(Rect { height: 1, ..area });
-    canvas.put(
-        2,
-        area.y,
-        area.width.saturating_sub(4),
-        " Commands: Down chooses, Tab completes, Enter runs ",
-        Role::Title,
-    );
+    let title = if command.search.is_some() {
+        " Entered before: Ctrl-R goes on, Enter takes, Esc leaves "
+    } else {
+        " Commands: Down chooses, Tab completes, Enter runs, Ctrl-R: entered before "
+    };
+    canvas.put(2, area.y, area.width.saturating_sub(4), title, Role::Title);
     let rows = usize::from(height - 1);
     let chosen = command.chosen.unwrap_or(0);
     let top = (chosen + 1).saturating_sub(rows);
@@ -133,7 +145,7 @@ pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
         let here = command.chosen == Some(n);
         let style = canvas.style(if here { Role::Selected } else { Role::Text });
         canvas.fill(Rect::new(0, y, screen.width, 1), style);
-        canvas.put_styled(1, y, column.saturating_sub(2), &candidate.run, style);
+        canvas.put_styled(1, y, column.saturating_sub(2), &candidate.title, style);
         let keys = shown_width(&candidate.keys) as u16;
         let room = screen.width.saturating_sub(column + keys + 2);
         canvas.put_styled(column, y, room, &candidate.says, style);
@@ -174,7 +186,7 @@ fn says(row: &ActionRow, room: Option<usize>) -> String {
 pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
     let rows = palette::actions(app);
     let title = format!("Actions: {}", actions.title);
-    let height = rows.len() as u16 + 2;
+    let height = rows.len() as u16 + 3;
     let column = rows.iter().map(|row| shown_width(&row.title)).max();
     let column = column.unwrap_or(0) as u16 + 3;
     let widest = rows.iter().map(|row| shown_width(&says(row, None))).max();
@@ -187,7 +199,17 @@ pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
         column
     };
     let room = inner.width.saturating_sub(column);
-    let visible = usize::from(inner.height);
+    // Below all stands the headless command of what is chosen.
+    let foot = u16::from(inner.height > 2);
+    let visible = usize::from(inner.height - foot);
+    if foot > 0
+        && let Some(row) = rows.get(actions.row)
+        && let Some(command) = super::super::update::headless(app, &row.run)
+    {
+        let line = format!("= {command}  (y copies)");
+        let y = inner.bottom() - 1;
+        canvas.put(inner.x, y, inner.width, &line, Role::Accent);
+    }
     let top = (actions.row + 1).saturating_sub(visible);
     for (n, row) in rows.iter().enumerate().skip(top).take(visible) {
         let y = inner.y + (n - top) as u16;

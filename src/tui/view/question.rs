@@ -67,8 +67,8 @@ fn typed(question: &Question, canvas: &mut Canvas, x: u16, y: u16, width: u16) -
     let used = canvas.put(x, y, width, "> ", Role::Accent);
     let width = width.saturating_sub(used);
     if !question.is_secret() {
-        return super::header::type_line(canvas, &question.typed, x + used, y, width);
+        return super::bottom::type_line(canvas, &question.typed, x + used, y, width);
     }
     let dots = super::super::edit::Line::masked(&question.typed, canvas.glyphs.secret());
-    super::header::type_line(canvas, &dots, x + used, y, width)
+    super::bottom::type_line(canvas, &dots, x + used, y, width)
 }

@@ -18,7 +18,7 @@ use crate::tui::update::{filter_line, questions};
 
 pub(super) use panes::{question, quit, show};
 pub(super) use rows::set_filter;
-pub(super) use tools::{form, targets_text};
+pub(super) use tools::{form, send, targets_text};
 
 /// Carries one out.
 pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {

@@ -37,16 +37,19 @@ pub(super) fn copy(app: &mut App, what: &str) -> Vec<Effect> {
     match text {
         None => app.say("nothing is under the cursor"),
         Some(text) if text.is_empty() => app.say(format!("no {what} is known")),
-        Some(text) => {
-            app.say(format!(
-                "{} ({} bytes) sent to the terminal's clipboard; empty paste? tmux: set -s set-clipboard on",
-                what,
-                text.len()
-            ));
-            return vec![Effect::Copy(text)];
-        }
+        Some(text) => return vec![send(app, what, text)],
     }
     Vec::new()
+}
+
+/// Sends a text to the clipboard and says so: whether it arrived cannot be known.
+pub(in crate::tui::update) fn send(app: &mut App, what: &str, text: String) -> Effect {
+    app.say(format!(
+        "{} ({} bytes) sent to the terminal's clipboard; empty paste? tmux: set -s set-clipboard on",
+        what,
+        text.len()
+    ));
+    Effect::Copy(text)
 }
 
 /// Whom an action would concern, in words.
