@@ -134,6 +134,8 @@ pub struct Field {
     pub default: Option<&'static str>,
     /// Never printed, logged or journalled.
     pub secret: bool,
+    /// A text of several lines.
+    pub lines: bool,
     /// One line of help.
     pub doc: &'static str,
 }
@@ -149,6 +151,7 @@ impl Field {
             many: false,
             default: None,
             secret: false,
+            lines: false,
             doc,
         }
     }
@@ -183,6 +186,13 @@ impl Field {
     #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
+        self
+    }
+
+    /// A text that may have several lines.
+    #[must_use]
+    pub const fn lines(mut self) -> Self {
+        self.lines = true;
         self
     }
 

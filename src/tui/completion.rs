@@ -39,7 +39,7 @@ pub fn found(app: &App, before: &str) -> Option<Found> {
         of_front(app, &said, &typed)
     } else if is_verb(&first) {
         said.push(typed.clone());
-        let mut words = candidates(&said, &InView(app));
+        let mut words = candidates(&said, &InView::of(app));
         words.retain(|(word, _)| word != FILES);
         words
     } else {
@@ -109,7 +109,7 @@ fn of_front(app: &App, said: &[String], typed: &str) -> Candidates {
             "copy" => plain(&mut ["id", "name", "address", "json", "command", "ssh"].into_iter()),
             "theme" => plain(&mut app.setup.themes.iter().map(|theme| theme.name.as_str())),
             "context" => plain(&mut app.fleet.contexts.iter().map(|c| c.name.as_str())),
-            "filter" => InView(app).filter(typed),
+            "filter" => InView::of(app).filter(typed),
             "form" => rows()
                 .iter()
                 .filter(|row| row.is_change())

@@ -1,14 +1,15 @@
-//! One line of text being typed.
+//! A text being typed: one line, or several where they are wanted.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::input::{Code, Key};
 
-/// A line with a cursor.
+/// A line with a cursor; as an area it holds several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     text: String,
     at: usize,
+    area: bool,
 }
 
 impl Line {
@@ -17,7 +18,53 @@ impl Line {
         Self {
             text: text.to_owned(),
             at: text.len(),
+            area: false,
         }
+    }
+
+    /// Of several lines, none yet.
+    pub fn area() -> Self {
+        Self {
+            area: true,
+            ..Self::default()
+        }
+    }
+
+    /// It may have several lines.
+    pub fn is_area(&self) -> bool {
+        self.area
+    }
+
+    /// Another text, the cursor at its end.
+    pub fn set(&mut self, text: &str) {
+        text.clone_into(&mut self.text);
+        self.at = text.len();
+    }
+
+    /// The lines of an area, and which of them has the cursor.
+    pub fn rows(&self) -> (Vec<&str>, usize) {
+        let at = self.before().matches('\n').count();
+        (self.text.split('\n').collect(), at)
+    }
+
+    /// The line with the cursor, for itself.
+    #[must_use]
+    pub fn row(&self) -> Self {
+        let (from, to) = self.row_ends();
+        Self {
+            text: self.text[from..to].to_owned(),
+            at: self.at - from,
+            area: false,
+        }
+    }
+
+    fn row_ends(&self) -> (usize, usize) {
+        let from = self.before().rfind('\n').map_or(0, |n| n + 1);
+        let to = self
+            .after()
+            .find('\n')
+            .map_or(self.text.len(), |n| self.at + n);
+        (from, to)
     }
 
     /// What was typed.
@@ -36,6 +83,7 @@ impl Line {
         Self {
             at: dots(line.before()).len(),
             text: dots(line.text()),
+            area: false,
         }
     }
 
@@ -49,11 +97,16 @@ impl Line {
         &self.text[self.at..]
     }
 
-    /// Types a text; control characters and line ends become spaces.
+    /// Types a text; control characters become spaces, and line ends too where there is one line.
     pub fn insert(&mut self, text: &str) {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let clean: String = text
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| match c {
+                '\n' if self.area => c,
+                c if c.is_control() => ' ',
+                c => c,
+            })
             .collect();
         self.text.insert_str(self.at, &clean);
         self.at += clean.len();
@@ -70,11 +123,14 @@ impl Line {
     pub fn key(&mut self, key: Key) -> bool {
         match (key.code, key.ctrl) {
             (Code::Char('u'), true) => {
-                self.text.drain(..self.at);
-                self.at = 0;
+                let (from, _) = self.row_ends();
+                self.text.drain(from..self.at);
+                self.at = from;
             }
             (Code::Char('w'), true) => {
-                let kept = self.before().trim_end().rfind(' ').map_or(0, |n| n + 1);
+                let (from, _) = self.row_ends();
+                let row = &self.text[from..self.at];
+                let kept = from + row.trim_end().rfind(' ').map_or(0, |n| n + 1);
                 self.text.drain(kept..self.at);
                 self.at = kept;
             }
@@ -91,10 +147,32 @@ impl Line {
             }
             (Code::Left, _) => self.at = self.previous(),
             (Code::Right, _) => self.at = self.next(),
-            (Code::Home, _) => self.at = 0,
-            (Code::End, _) => self.at = self.text.len(),
+            (Code::Home, _) => self.at = self.row_ends().0,
+            (Code::End, _) => self.at = self.row_ends().1,
+            (Code::Enter, _) if self.area => self.insert("\n"),
+            (Code::Up, _) if self.area => return self.go(false),
+            (Code::Down, _) if self.area => return self.go(true),
             _ => return false,
         }
+        true
+    }
+
+    /// A line up or down, as far to the right; false where there is none.
+    fn go(&mut self, down: bool) -> bool {
+        let (from, to) = self.row_ends();
+        let column = self.text[from..self.at].graphemes(true).count();
+        let next = if down {
+            (to < self.text.len()).then_some(to + 1)
+        } else {
+            let before = from.checked_sub(1);
+            before.map(|end| self.text[..end].rfind('\n').map_or(0, |n| n + 1))
+        };
+        let Some(next) = next else {
+            return false;
+        };
+        let row = self.text[next..].split('\n').next().unwrap_or_default();
+        let wide: usize = row.graphemes(true).take(column).map(str::len).sum();
+        self.at = next + wide;
         true
     }
 
@@ -130,14 +208,45 @@ mod tests {
         assert_eq!(line.text(), "");
     }
 
+    #[test]
+    fn an_area_has_lines_and_a_line_has_none() {
+        let mut area = Line::area();
+        area.insert("first\r\nsecond\n");
+        for c in "end".chars() {
+            area.key(Key::char(c));
+        }
+        assert_eq!(area.text(), "first\nsecond\nend");
+        assert!(area.key(Key::plain(Code::Up)));
+        assert_eq!(area.before(), "first\nsec");
+        assert!(area.key(Key::plain(Code::Home)));
+        assert!(area.key(Key::plain(Code::Up)));
+        assert!(!area.key(Key::plain(Code::Up)), "there is no line above");
+        area.key(Key::plain(Code::End));
+        area.key(Key::plain(Code::Enter));
+        assert_eq!(area.text(), "first\n\nsecond\nend");
+        assert_eq!(area.rows().1, 1);
+        area.key(Key::plain(Code::Down));
+        area.key(Key::plain(Code::End));
+        area.key(Key::ctrl('w'));
+        assert_eq!(area.text(), "first\n\n\nend");
+        assert_eq!(area.row().text(), "");
+        let mut line = Line::default();
+        line.insert("a\nb");
+        assert!(!line.key(Key::plain(Code::Enter)));
+        assert_eq!(line.text(), "a b");
+    }
+
     proptest! {
         #[test]
-        fn never_panics(text in any::<String>(), keys in proptest::collection::vec(0usize..8, 0..30)) {
+        fn never_panics(text in any::<String>(), keys in proptest::collection::vec(0usize..11, 0..30), several in any::<bool>()) {
             let all = [
                 Key::plain(Code::Left), Key::plain(Code::Right), Key::plain(Code::Backspace), Key::plain(Code::Delete),
                 Key::ctrl('u'), Key::ctrl('w'), Key::char('x'), Key::plain(Code::Home),
+                Key::plain(Code::Up), Key::plain(Code::Down), Key::plain(Code::Enter),
             ];
-            let mut line = Line::new(&text);
+            let mut line = if several { Line::area() } else { Line::default() };
+            line.insert(&text);
+            let _ = (line.rows(), line.row());
             for key in keys {
                 line.key(all[key]);
                 let _ = line.before();

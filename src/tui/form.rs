@@ -1,9 +1,12 @@
 //! Arguments of a command, asked field by field; the command line that comes of them is read by the
 //! same grammar as argv.
 
+use super::app::App;
 use super::edit::Line;
+use super::names::InView;
+use crate::action::complete::{Candidates, FILES, Wanted, of_field, of_noun, offered, settings};
 use crate::action::{Group, Row, grammar};
-use crate::model::{Field, FieldKind, GroupNoun, Instance, Operation};
+use crate::model::{Detail, Field, FieldKind, GroupNoun, Instance, Operation};
 
 /// One field of a form.
 #[derive(Clone, Debug)]
@@ -14,6 +17,8 @@ pub struct Entry {
     pub doc: &'static str,
     /// Its kind.
     pub kind: FieldKind,
+    /// The argument, where it is one.
+    pub field: Option<&'static Field>,
     /// The text.
     pub line: Line,
     /// A flag's state.
@@ -22,6 +27,34 @@ pub struct Entry {
     pub positional: bool,
     /// What holds when it stays empty.
     pub default: Option<String>,
+}
+
+impl Entry {
+    /// Text is typed into it.
+    pub fn takes_text(&self) -> bool {
+        self.kind != FieldKind::Flag
+    }
+
+    /// Nothing stands where something must.
+    pub fn is_missing(&self) -> bool {
+        let needed = self.positional || self.field.is_some_and(|field| field.required);
+        needed && self.line.text().trim().is_empty()
+    }
+
+    /// What is wrong with what is typed; `becomes`: it may still become one of some words.
+    pub fn fault(&self, becomes: bool) -> Option<String> {
+        let text = self.line.text().trim();
+        if text.is_empty() || self.kind == FieldKind::Flag {
+            return None;
+        }
+        if self.positional && text.starts_with('-') {
+            return Some("it cannot begin with -".to_owned());
+        }
+        let error = grammar::read_value(self.field?, text).err()?;
+        let lead = format!("--{}: ", self.name);
+        let message = error.message.strip_prefix(&lead).unwrap_or(&error.message);
+        (!becomes).then(|| message.to_owned())
+    }
 }
 
 /// A form.
@@ -43,6 +76,12 @@ pub struct Form {
     pub error: Option<String>,
     /// IDs that were marked but hidden.
     pub hidden: Vec<String>,
+    /// Chosen of what the field with the focus may become.
+    pub chosen: Option<usize>,
+    /// The number under which its instance was asked for, and what came.
+    pub asked: Option<u64>,
+    /// As said.
+    pub detail: Option<Box<Detail>>,
 }
 
 impl std::fmt::Debug for Form {
@@ -75,6 +114,7 @@ impl Form {
                 name,
                 doc,
                 kind,
+                field: None,
                 line: Line::default(),
                 on: false,
                 positional: true,
@@ -100,7 +140,12 @@ impl Form {
                 name: field.name,
                 doc: field.doc,
                 kind: field.kind,
-                line: Line::default(),
+                field: Some(field),
+                line: if field.lines {
+                    Line::area()
+                } else {
+                    Line::default()
+                },
                 on: false,
                 positional: false,
                 default: field.default.map(str::to_owned),
@@ -115,6 +160,28 @@ impl Form {
             focus: 0,
             error: None,
             hidden: Vec::new(),
+            chosen: None,
+            asked: None,
+            detail: None,
+        }
+    }
+
+    /// The field with the focus.
+    pub fn entry(&self) -> Option<&Entry> {
+        self.entries.get(self.focus)
+    }
+
+    /// The same, to be changed.
+    pub fn entry_mut(&mut self) -> Option<&mut Entry> {
+        self.entries.get_mut(self.focus)
+    }
+
+    /// What is wanted in a field.
+    pub fn wants(&self, entry: &Entry) -> Wanted {
+        if entry.positional {
+            of_noun(self.row.noun, "")
+        } else {
+            of_field(entry.name, entry.kind)
         }
     }
 
@@ -192,4 +259,30 @@ impl Form {
         }
         word
     }
+}
+
+/// What the field with the focus may become: what begins like it first, then what has it in it.
+pub fn offers(app: &App, form: &Form) -> Candidates {
+    let Some(entry) = form.entry() else {
+        return Vec::new();
+    };
+    let typed = entry.line.text();
+    let targets: Vec<&str> = form.targets.iter().map(String::as_str).collect();
+    let names = InView::with(app, form.detail.as_deref());
+    let mut found = match (entry.name, form.wants(entry)) {
+        ("set", _) => settings(form.row.name),
+        (_, Wanted::Nothing) => Vec::new(),
+        (_, wanted) => offered(wanted, typed, &targets, &names),
+    };
+    // A choice is turned with the arrows: all of it stays in sight.
+    let all = matches!(entry.kind, FieldKind::Choice(_));
+    let lower = typed.to_lowercase();
+    found.retain(|(word, about)| {
+        let has = |text: &str| text.to_lowercase().contains(&lower);
+        word != FILES && (all || word != typed && (has(word) || has(about)))
+    });
+    if !all {
+        found.sort_by_key(|(word, _)| !word.to_lowercase().starts_with(&lower));
+    }
+    found
 }

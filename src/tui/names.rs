@@ -7,12 +7,26 @@ use crate::action::fleet_api::filter::{Known, complete};
 use crate::model::{Body, Detail};
 
 /// What is on the screen or was, by name.
-pub struct InView<'a>(pub &'a App);
+pub struct InView<'a>(&'a App, Option<&'a Detail>);
 
-impl InView<'_> {
+impl<'a> InView<'a> {
+    /// Of a view.
+    pub fn of(app: &'a App) -> Self {
+        Self(app, None)
+    }
+
+    /// With what is known besides of an instance.
+    pub fn with(app: &'a App, detail: Option<&'a Detail>) -> Self {
+        Self(app, detail)
+    }
+
     fn detail(&self, id: &str) -> Option<&Detail> {
-        let (_, detail) = self.0.detail.detail.value.as_ref()?;
-        (detail.instance.id.to_string() == id).then_some(detail)
+        let shown = self.0.detail.detail.value.as_ref();
+        let shown = shown.map(|(_, detail)| detail.as_ref());
+        let known = self.1.into_iter().chain(shown);
+        known
+            .into_iter()
+            .find(|detail| detail.instance.id.to_string() == id)
     }
 
     fn body(&self, reading: Reading) -> Option<&Body> {
@@ -54,9 +68,15 @@ impl Names for InView<'_> {
     }
 
     fn snapshots(&self, id: &str) -> Vec<String> {
-        let all = self.detail(id).map(|d| d.snapshots.as_slice());
-        let all = all.unwrap_or_default().iter();
-        all.map(|snapshot| snapshot.name.clone()).collect()
+        let all = match (self.detail(id), self.body(Reading::Snapshots)) {
+            (Some(detail), _) => detail.snapshots.as_slice(),
+            (None, Some(Body::Snapshots(all))) => all,
+            _ => &[],
+        };
+        all.iter()
+            .filter(|snapshot| snapshot.instance.to_string() == id)
+            .map(|snapshot| snapshot.name.clone())
+            .collect()
     }
 
     fn filter(&self, typed: &str) -> Candidates {

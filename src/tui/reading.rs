@@ -124,37 +124,48 @@ impl Readings {
     }
 }
 
+/// Asks for something that is not known yet, for a form or the command line.
+pub fn want(app: &mut App, reading: Reading) -> Option<Effect> {
+    let known = app.readings.get(reading);
+    if known.is_some_and(|loaded| loaded.asked.is_some() || loaded.value.is_some()) {
+        return None;
+    }
+    ask(app, reading, false)
+}
+
 /// Asks for what the pane on the screen shows; `again`: even if that is under way.
 pub fn reload(app: &mut App, again: bool) -> Vec<Effect> {
-    let mut effects = Vec::new();
-    for reading in Reading::of(app.pane) {
-        let number = app.number();
-        let mut action = reading.action();
-        let mut again = again;
-        if *reading == Reading::Snapshots {
-            let about = About::now(app);
-            // What was said of other instances is no answer to this.
-            if about.ids != app.readings.about.ids {
-                app.readings.all.remove(reading);
-                again = true;
-            }
-            app.readings.about = about;
-            let ids = &app.readings.about.ids;
-            action.targets = ids.iter().map(Selector::id).collect();
-            if action.targets.is_empty() {
-                continue;
-            }
+    let readings = Reading::of(app.pane).iter();
+    readings
+        .filter_map(|reading| ask(app, *reading, again))
+        .collect()
+}
+
+fn ask(app: &mut App, reading: Reading, mut again: bool) -> Option<Effect> {
+    let number = app.number();
+    let mut action = reading.action();
+    if reading == Reading::Snapshots {
+        let about = About::now(app);
+        // What was said of other instances is no answer to this.
+        if about.ids != app.readings.about.ids {
+            app.readings.all.remove(&reading);
+            again = true;
         }
-        let loaded = app.readings.all.entry(*reading).or_default();
-        if loaded.asked.is_some() && !again || (loaded.value.is_some() && reading.is_fixed()) {
-            continue;
+        app.readings.about = about;
+        let ids = &app.readings.about.ids;
+        action.targets = ids.iter().map(Selector::id).collect();
+        if action.targets.is_empty() {
+            return None;
         }
-        loaded.asked = Some(number);
-        effects.push(if reading.is_by_context() {
-            Effect::ReadInParts(number, action)
-        } else {
-            Effect::Read(number, action)
-        });
     }
-    effects
+    let loaded = app.readings.all.entry(reading).or_default();
+    if loaded.asked.is_some() && !again || (loaded.value.is_some() && reading.is_fixed()) {
+        return None;
+    }
+    loaded.asked = Some(number);
+    Some(if reading.is_by_context() {
+        Effect::ReadInParts(number, action)
+    } else {
+        Effect::Read(number, action)
+    })
 }

@@ -31,3 +31,4 @@ mod running;
 mod themes;
 #[path = "../shared/undo.rs"]
 mod undo;
+mod walks;

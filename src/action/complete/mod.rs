@@ -10,7 +10,7 @@ use super::row::Row;
 use super::{grammar, rows};
 use crate::model::Field;
 pub use names::{Names, Seen};
-pub use values::{Wanted, of_field, of_noun, offered};
+pub use values::{Wanted, of_field, of_noun, offered, settings};
 
 /// Stands for the names of files, which a shell completes itself.
 pub const FILES: &str = ":files";

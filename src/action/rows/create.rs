@@ -84,7 +84,7 @@ const CREATE: Row = Row {
         )
         .many(),
         Field::new("tag", FieldKind::Name, "A tag").many(),
-        Field::new("note", FieldKind::Text, "A note"),
+        Field::new("note", FieldKind::Text, "A note").lines(),
         Field::new(
             "set",
             FieldKind::KeyValue,

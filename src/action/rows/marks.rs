@@ -43,7 +43,8 @@ const NOTE: Row = Row {
             "text",
             FieldKind::Text,
             "The new note; an empty one removes it",
-        ),
+        )
+        .lines(),
         Field::flag("clear", "Removes it"),
     ],
     form: true,

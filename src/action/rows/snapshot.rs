@@ -41,7 +41,7 @@ taken, and no others.",
             FieldKind::Snapshot,
             "Its name [default: corral-YYYYMMDD-HHMMSS in UTC]",
         ),
-        Field::new("note", FieldKind::Text, "A note kept with it"),
+        Field::new("note", FieldKind::Text, "A note kept with it").lines(),
         Field::flag("with-memory", "With the RAM of a running guest"),
         Field::flag(
             "quiesce",

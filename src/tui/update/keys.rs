@@ -202,8 +202,10 @@ pub(super) fn line(app: &mut App, text: &str) -> Vec<Effect> {
         Err(error) => {
             // A missing argument opens the form instead of an error.
             let words = command::words(text, &under(app)).unwrap_or_default();
-            if error.message.contains("required") && front::form(app, &words) {
-                return Vec::new();
+            if error.message.contains("required")
+                && let Some(effects) = front::form(app, &words)
+            {
+                return effects;
             }
             if let Some(Overlay::Command(line)) = app.overlays.last_mut() {
                 line.error = Some(super::super::answer::error_line(&error));

@@ -2,6 +2,7 @@
 
 mod changes;
 mod filter_line;
+mod forms;
 mod front;
 mod keys;
 mod overlays;

@@ -6,15 +6,13 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, filter_line, front, keys, questions, themes, typing};
-use crate::action::grammar::{self, Globals, ParseFailure};
-use crate::model::FieldKind;
+use super::{changes, filter_line, forms, front, keys, questions, themes, typing};
 
 pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match app.overlays.last() {
         Some(Overlay::Dialog(_)) => dialog(app, key),
         Some(Overlay::Quit(_)) => quit(app, key),
-        Some(Overlay::Form(_)) => form(app, key),
+        Some(Overlay::Form(_)) => forms::key(app, key),
         Some(Overlay::Command(_)) => typing::key(app, key),
         Some(Overlay::Filter(_)) => filter_line::key(app, key),
         Some(Overlay::Help(_)) => help(app, key),
@@ -36,8 +34,8 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         Some(Overlay::Filter(filter)) => clear(&mut filter.line),
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
-            let at = form.focus;
-            form.entries.get_mut(at).is_some_and(|e| clear(&mut e.line))
+            form.chosen = None;
+            form.entry_mut().is_some_and(|e| clear(&mut e.line))
         }
         _ => false,
     };
@@ -54,7 +52,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
 
 fn clear(line: &mut Line) -> bool {
     let had = !line.text().is_empty();
-    *line = Line::default();
+    line.set("");
     had
 }
 
@@ -67,8 +65,10 @@ pub(super) fn paste(app: &mut App, text: &str) {
             filter_line::typed(app);
         }
         Some(Overlay::Form(form)) => {
-            let at = form.focus;
-            if let Some(entry) = form.entries.get_mut(at) {
+            form.chosen = None;
+            form.error = None;
+            // A flag and a choice take no text.
+            if let Some(entry) = form.entry_mut().filter(|e| e.takes_text()) {
                 entry.line.insert(text);
             }
         }
@@ -210,108 +210,6 @@ fn quit(app: &mut App, key: Key) -> Vec<Effect> {
         }
         _ => {
             app.overlays.pop();
-            Vec::new()
-        }
-    }
-}
-
-fn form(app: &mut App, key: Key) -> Vec<Effect> {
-    let Some(Overlay::Form(form)) = app.overlays.last_mut() else {
-        return Vec::new();
-    };
-    let stops = form.entries.len() + 2;
-    form.error = None;
-    match key.code {
-        Code::Esc => {
-            app.overlays.pop();
-            app.planning = None;
-            return Vec::new();
-        }
-        Code::Tab | Code::Down => form.focus = (form.focus + 1) % stops,
-        Code::BackTab | Code::Up => form.focus = (form.focus + stops - 1) % stops,
-        Code::Enter if form.on_cancel() => {
-            app.overlays.pop();
-            app.planning = None;
-        }
-        Code::Enter if form.on_go() => return submit_form(app),
-        // From the last field on to the button that goes on: everything was looked at.
-        Code::Enter if form.focus + 1 == form.entries.len() => form.focus = stops - 1,
-        Code::Enter => form.focus += 1,
-        Code::Left | Code::Right if form.on_cancel() || form.on_go() => {
-            form.focus = if form.on_cancel() {
-                stops - 1
-            } else {
-                stops - 2
-            };
-        }
-        Code::Char('y') if form.on_cancel() || form.on_go() => {
-            let command = form.command();
-            return vec![front::send(app, "the command", command)];
-        }
-        _ => {
-            let at = form.focus;
-            let Some(entry) = form.entries.get_mut(at) else {
-                return Vec::new();
-            };
-            match entry.kind {
-                FieldKind::Flag => {
-                    if matches!(key.code, Code::Char(' ') | Code::Left | Code::Right) {
-                        entry.on = !entry.on;
-                    }
-                }
-                FieldKind::Choice(words)
-                    if matches!(key.code, Code::Left | Code::Right | Code::Char(' ')) =>
-                {
-                    let now = words.iter().position(|w| *w == entry.line.text());
-                    let next = match (now, key.code) {
-                        (None, Code::Left) => words.len().checked_sub(1),
-                        (None, _) => Some(0),
-                        (Some(n), Code::Left) => n.checked_sub(1),
-                        (Some(n), _) => Some(n + 1).filter(|n| *n < words.len()),
-                    };
-                    entry.line = Line::new(next.and_then(|n| words.get(n)).unwrap_or(&""));
-                }
-                _ => {
-                    entry.line.key(key);
-                }
-            }
-        }
-    }
-    Vec::new()
-}
-
-fn submit_form(app: &mut App) -> Vec<Effect> {
-    let Some(Overlay::Form(form)) = app.overlays.last_mut() else {
-        return Vec::new();
-    };
-    let missing = form
-        .entries
-        .iter()
-        .position(|e| e.positional && e.line.text().trim().is_empty());
-    if let Some(at) = missing {
-        form.focus = at;
-        form.error = Some(format!("{} is missing", form.entries[at].name));
-        return Vec::new();
-    }
-    match grammar::parse_line(&form.words(), &Globals::default()) {
-        Ok(invocation) => {
-            let planning = super::super::app::Planning {
-                request: 0,
-                action: invocation.action,
-                run: invocation.run,
-                consent: invocation.consent,
-                hidden: form.hidden.clone(),
-                included: false,
-                note: None,
-            };
-            changes::plan(app, planning)
-        }
-        Err(ParseFailure::Bad(error)) => {
-            form.error = Some(super::super::answer::error_line(&error));
-            Vec::new()
-        }
-        Err(ParseFailure::Show(text)) => {
-            form.error = text.lines().next().map(str::to_owned);
             Vec::new()
         }
     }

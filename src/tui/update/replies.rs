@@ -83,6 +83,19 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
 
 fn read(app: &mut App, request: u64, result: Result<Box<Data>, Error>) -> Vec<Effect> {
     let asked = Some(request);
+    for overlay in &mut app.overlays {
+        if let Overlay::Form(form) = overlay
+            && form.asked == asked
+        {
+            form.asked = None;
+            // Without an answer its fields are typed as before.
+            let detail = result
+                .ok()
+                .and_then(|data| changes::first_detail(&data.body).cloned());
+            form.detail = detail.map(Box::new);
+            return Vec::new();
+        }
+    }
     if app.detail.detail.asked == asked {
         app.detail.detail.asked = None;
         match result {

@@ -57,7 +57,7 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
     match app.overlays.last() {
         Some(Overlay::Dialog(dialog)) => cursor = dialog::draw(app, dialog, &mut canvas),
         Some(Overlay::Quit(quit)) => dialog::draw_quit(app, quit, &mut canvas),
-        Some(Overlay::Form(form)) => cursor = form::draw(form, &mut canvas),
+        Some(Overlay::Form(form)) => cursor = form::draw(app, form, &mut canvas),
         Some(Overlay::Command(command)) => popup::palette(app, command, &mut canvas),
         Some(Overlay::Help(scroll)) => help::draw(app, *scroll, &mut canvas),
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),

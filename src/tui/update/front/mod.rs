@@ -40,11 +40,10 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
             }
         }
         "actions" => return actions(app),
-        "form" => {
-            if !form(app, rest) {
-                app.complain(&Error::invalid("there is no form for that"));
-            }
-        }
+        "form" => match form(app, rest) {
+            Some(effects) => return effects,
+            None => app.complain(&Error::invalid("there is no form for that")),
+        },
         "events" => {
             open_detail(app, Tab::Events);
         }

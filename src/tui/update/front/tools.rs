@@ -1,11 +1,13 @@
 //! What is done with what is under the cursor: copy, act, fill in a form.
 
-use crate::model::{GroupNoun, InstanceId};
+use crate::action::complete::Wanted;
+use crate::model::{Action, GroupNoun, InstanceId, Selector};
 use crate::tui::app::{Actions, App, Focus, Overlay, Pane};
 use crate::tui::command::row_at;
 use crate::tui::form::Form;
 use crate::tui::listing;
 use crate::tui::msg::Effect;
+use crate::tui::reading::{Reading, want};
 use crate::tui::update::changes;
 use crate::tui::update::keys;
 
@@ -87,8 +89,8 @@ pub(super) fn actions(app: &mut App) -> Vec<Effect> {
     )]
 }
 
-/// Opens the form of a command; false if there is none.
-pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
+/// Opens the form of a command and asks for what its fields may become; nothing if there is no form.
+pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> Option<Vec<Effect>> {
     let filled = crate::tui::command::words(
         &words
             .iter()
@@ -101,15 +103,10 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
         Ok(words) => words,
         Err(error) => {
             app.complain(&error);
-            return true;
+            return Some(Vec::new());
         }
     };
-    let Some(row) = row_at(&words) else {
-        return false;
-    };
-    if !row.is_change() {
-        return false;
-    }
+    let row = row_at(&words).filter(|row| row.is_change())?;
     let name_words = row.name.split(' ').count();
     let targets: Vec<String> = words
         .iter()
@@ -142,6 +139,32 @@ pub(in crate::tui::update) fn form(app: &mut App, words: &[String]) -> bool {
         form.of(on);
     }
     form.hidden = changes::hidden_for(app, row);
+    let effects = ask(app, &mut form);
     app.overlays.push(Overlay::Form(Box::new(form)));
-    true
+    Some(effects)
+}
+
+/// Asks for what the fields of a form may become, as far as it is not known.
+fn ask(app: &mut App, form: &mut Form) -> Vec<Effect> {
+    let wanted: Vec<Wanted> = form.entries.iter().map(|e| form.wants(e)).collect();
+    let readings = [
+        (Wanted::Image, Reading::Images),
+        (Wanted::Network, Reading::Networks),
+        (Wanted::Pool, Reading::Pools),
+    ];
+    let asked = readings
+        .into_iter()
+        .filter(|(what, _)| wanted.contains(what));
+    let mut effects: Vec<Effect> = asked.filter_map(|(_, r)| want(app, r)).collect();
+    let parts = [Wanted::Disk, Wanted::Nic, Wanted::Snapshot];
+    if let [one] = form.targets.as_slice()
+        && let Ok(id) = one.parse::<InstanceId>()
+        && parts.iter().any(|part| wanted.contains(part))
+    {
+        let number = app.number();
+        form.asked = Some(number);
+        let action = Action::new("info").on(Selector::id(&id));
+        effects.push(Effect::Read(number, action));
+    }
+    effects
 }
