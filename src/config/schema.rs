@@ -96,8 +96,22 @@ pub const COLUMNS: &[&str] = &[
 
 /// What it can be sorted by.
 pub const SORTS: &[&str] = &[
-    "name", "context", "kind", "state", "host", "cpu", "mem", "disk", "address", "up", "os", "id",
-    "seen", "tags",
+    "name",
+    "context",
+    "kind",
+    "state",
+    "host",
+    "cpu",
+    "mem",
+    "disk",
+    "address",
+    "up",
+    "os",
+    "id",
+    "seen",
+    "tags",
+    "namespace",
+    "auto",
 ];
 
 pub(super) const KEYS: &[Key] = &[

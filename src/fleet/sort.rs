@@ -6,8 +6,22 @@ use crate::model::Instance;
 
 /// Columns that can be sorted by.
 pub const COLUMNS: &[&str] = &[
-    "name", "context", "kind", "state", "host", "cpu", "mem", "disk", "address", "up", "os", "id",
-    "seen", "tags",
+    "name",
+    "context",
+    "kind",
+    "state",
+    "host",
+    "cpu",
+    "mem",
+    "disk",
+    "address",
+    "up",
+    "os",
+    "id",
+    "seen",
+    "tags",
+    "namespace",
+    "auto",
 ];
 
 /// Orders by natural name (`n2` before `n10`), templates last, then ID.
@@ -51,9 +65,38 @@ pub fn by_column(column: &str) -> Option<fn(&Instance, &Instance) -> Ordering> {
                 .cmp(&a.observed_at)
                 .then_with(|| by_name(a, b))
         },
-        "tags" => |a, b| a.tags.cmp(&b.tags).then_with(|| by_name(a, b)),
+        "tags" => |a, b| known(tags(a), tags(b), Ord::cmp).then_with(|| by_name(a, b)),
+        "namespace" => |a, b| {
+            known(a.namespace.as_deref(), b.namespace.as_deref(), natural)
+                .then_with(|| by_name(a, b))
+        },
+        // Those that start with their host first.
+        "auto" => {
+            |a, b| known(a.autostart, b.autostart, |x, y| y.cmp(&x)).then_with(|| by_name(a, b))
+        }
         _ => return None,
     })
+}
+
+/// Whether a row has something to be sorted by in that column: without it a row comes last, whichever way round.
+pub fn is_known(column: &str, row: &Instance) -> bool {
+    match column {
+        "host" => row.host.is_some(),
+        "cpu" => row.usage.and_then(|u| u.cpu_percent).is_some(),
+        "mem" => row.memory_bytes.is_some(),
+        "disk" => row.disk_bytes.is_some(),
+        "address" => address(row).is_some(),
+        "up" => row.uptime_seconds.is_some(),
+        "os" => row.os.is_some(),
+        "tags" => !row.tags.is_empty(),
+        "namespace" => row.namespace.is_some(),
+        "auto" => row.autostart.is_some(),
+        _ => true,
+    }
+}
+
+fn tags(instance: &Instance) -> Option<&[String]> {
+    Some(instance.tags.as_slice()).filter(|tags| !tags.is_empty())
 }
 
 fn known<T>(a: Option<T>, b: Option<T>, order: impl Fn(T, T) -> Ordering) -> Ordering {

@@ -12,15 +12,18 @@ use super::edit::Line;
 use super::filter_line::FilterLine;
 use super::form::Form;
 use super::glyphs::Glyphs;
+use super::groups::Grouping;
 use super::input::Key;
 use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
+use super::own_columns::{self, ColumnPicker};
 use super::presence::{Manners, Presence};
 use super::question::Question;
 use super::reading::Readings;
+use super::saved::ViewMenu;
 use super::theme::{Role, Theme};
-use crate::action::ui_state::UiState;
+use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
 use crate::model::{
     Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Sample,
@@ -293,6 +296,10 @@ pub enum Overlay {
     Question(Box<Question>),
     /// All themes.
     Themes(ThemePicker),
+    /// All columns.
+    Columns(Box<ColumnPicker>),
+    /// Views under a name.
+    Views(ViewMenu),
 }
 
 impl Overlay {
@@ -464,6 +471,8 @@ pub struct App {
     pub entered: Vec<String>,
     /// Filters entered before.
     pub filters: Arc<Vec<String>>,
+    /// Views under a name.
+    pub views: Arc<Vec<SavedView>>,
     /// Ctrl-C was pressed at this moment.
     pub interrupt: Option<u64>,
     /// Mouse reports are on.
@@ -484,6 +493,11 @@ impl App {
             inventory.reverse = sort.starts_with('-');
             sort.trim_start_matches('-').clone_into(&mut inventory.sort);
         }
+        let mut own = own_columns::read(setup.kept.columns.as_ref().unwrap_or(&BTreeMap::new()));
+        // What the configuration says of a width is so.
+        own.retain(|class, _| setup.columns.range(..=class).next().is_none());
+        inventory.columns = Arc::new(own);
+        inventory.grouping = Grouping::read(setup.kept.group.as_deref().unwrap_or_default());
         Self {
             mouse: setup.mouse,
             now: at.wall,
@@ -525,6 +539,7 @@ impl App {
             asked: Vec::new(),
             filters: Arc::new(setup.kept.filters.clone()),
             entered: setup.entered.clone(),
+            views: Arc::new(setup.kept.views.clone().unwrap_or_default()),
             interrupt: None,
             watched: Vec::new(),
             presence: Presence::default(),

@@ -114,7 +114,7 @@ impl Column {
     }
 
     /// All of them.
-    const ALL: [Self; 15] = [
+    pub const ALL: [Self; 15] = [
         Self::Name,
         Self::Context,
         Self::Kind,
@@ -139,8 +139,8 @@ impl Column {
     }
 
     /// Its word in `sort`.
-    pub fn sort_word(self) -> Option<&'static str> {
-        Some(match self {
+    pub fn sort_word(self) -> &'static str {
+        match self {
             Self::Name => "name",
             Self::Context => "context",
             Self::Kind => "kind",
@@ -154,8 +154,9 @@ impl Column {
             Self::Disk => "disk",
             Self::Tags => "tags",
             Self::Seen => "seen",
-            Self::Namespace | Self::Auto => return None,
-        })
+            Self::Namespace => "namespace",
+            Self::Auto => "auto",
+        }
     }
 }
 
@@ -181,18 +182,37 @@ pub fn sorts(by: &str) -> bool {
 
 /// The columns for a list of this width: those that the user chose, else those that suit it.
 pub fn shown_at(app: &App, width: u16) -> Vec<Sized> {
+    if let Some(own) = app.inventory.columns.get(&class(width))
+        && !app.inventory.wide
+    {
+        return own.clone();
+    }
     let usual = at(width, app.inventory.wide);
     let chosen = app.setup.columns.range(..=width).next_back();
     let Some((_, chosen)) = chosen.filter(|_| !app.inventory.wide) else {
         return usual;
     };
-    // As wide as it usually is there, else as where all are shown.
-    let width_of = |column: Column| {
-        let mut known = usual.iter().chain(FULL);
-        known.find(|(c, _)| *c == column).map_or(9, |(_, w)| *w)
-    };
-    let sized = chosen.iter().map(|column| (*column, width_of(*column)));
+    let sized = chosen
+        .iter()
+        .map(|column| (*column, usual_width(*column, width)));
     sized.collect()
+}
+
+/// The smallest width of those that have the same usual columns.
+pub fn class(width: u16) -> u16 {
+    match width {
+        0..60 => 0,
+        60..110 => 60,
+        110..190 => 110,
+        _ => 190,
+    }
+}
+
+/// As wide as it usually is on that width, else as where all are shown.
+pub fn usual_width(column: Column, width: u16) -> u16 {
+    let usual = at(width, false);
+    let mut known = usual.iter().chain(FULL);
+    known.find(|(c, _)| *c == column).map_or(9, |(_, w)| *w)
 }
 
 /// The columns that suit a width, in order.
@@ -200,10 +220,10 @@ pub fn at(width: u16, wide: bool) -> Vec<Sized> {
     if wide {
         return FULL.to_vec();
     }
-    match width {
-        0..60 => NARROW,
-        60..110 => EIGHTY,
-        110..190 => WIDE,
+    match class(width) {
+        0 => NARROW,
+        60 => EIGHTY,
+        110 => WIDE,
         _ => FULL,
     }
     .to_vec()

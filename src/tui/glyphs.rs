@@ -111,6 +111,15 @@ impl Glyphs {
         self.pick("•", "*")
     }
 
+    /// Before the heading of a group.
+    pub fn fold(self, open: bool) -> &'static str {
+        if open {
+            self.pick("▾", "v")
+        } else {
+            self.pick("▸", ">")
+        }
+    }
+
     /// A dot between words.
     pub fn dot(self) -> &'static str {
         self.pick("·", "-")

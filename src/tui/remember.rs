@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::app::{App, Overlay};
+use super::own_columns::{self, Own};
 use super::theme::Theme;
-use crate::action::ui_state::UiState;
+use crate::action::ui_state::{SavedView, UiState};
 
 /// What can be remembered, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub struct Choices {
     sort: String,
     detail: bool,
     filters: Arc<Vec<String>>,
+    columns: Arc<Own>,
+    group: &'static str,
+    views: Arc<Vec<SavedView>>,
 }
 
 /// The theme that was chosen: while themes are looked through, the one before.
@@ -31,13 +35,28 @@ impl Choices {
     /// Of a view.
     pub fn of(app: &App) -> Self {
         let inventory = &app.inventory;
-        let way = if inventory.reverse { "-" } else { "" };
+        let (columns, sort, reverse) = app
+            .overlays
+            .iter()
+            .find_map(|overlay| match overlay {
+                // While columns are looked through, those before.
+                Overlay::Columns(picker) => Some(picker.before.clone()),
+                _ => None,
+            })
+            .unwrap_or_else(|| {
+                let columns = Arc::clone(&inventory.columns);
+                (columns, inventory.sort.clone(), inventory.reverse)
+            });
+        let way = if reverse { "-" } else { "" };
         Self {
             mouse: app.mouse,
             theme: chosen(app).name.clone(),
-            sort: format!("{way}{}", inventory.sort),
+            sort: format!("{way}{sort}"),
             detail: app.detail.open,
             filters: Arc::clone(&app.filters),
+            columns,
+            group: inventory.grouping.word(),
+            views: Arc::clone(&app.views),
         }
     }
 
@@ -57,6 +76,15 @@ impl Choices {
         }
         if self.filters != before.filters {
             kept.filters = self.filters.to_vec();
+        }
+        if self.columns != before.columns {
+            kept.columns = Some(own_columns::words(&self.columns));
+        }
+        if self.group != before.group {
+            kept.group = Some(self.group.to_owned());
+        }
+        if self.views != before.views {
+            kept.views = Some(self.views.to_vec());
         }
         self != before
     }

@@ -29,6 +29,8 @@ mod replies;
 #[path = "../shared/running.rs"]
 mod running;
 mod themes;
+mod tree;
 #[path = "../shared/undo.rs"]
 mod undo;
+mod views;
 mod walks;

@@ -1,6 +1,7 @@
 //! Everything that is decided: a message in, effects out, no I/O.
 
 mod changes;
+mod columns;
 mod filter_line;
 mod forms;
 mod front;
@@ -8,6 +9,7 @@ mod keys;
 mod overlays;
 mod questions;
 mod replies;
+mod saved;
 mod themes;
 mod typing;
 
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 use super::app::{App, Focus, Notice, Overlay, Pane, Tab};
 use super::input::Input;
+use super::inventory::Entry;
 use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
@@ -243,11 +246,11 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
     let inventory = &app.inventory;
     let shown: Vec<InstanceId> = if pane == Pane::Inventory {
         inventory
-            .rows
-            .iter()
-            .skip(inventory.top)
-            .take(height)
-            .map(|row| row.id.clone())
+            .on_screen(height)
+            .filter_map(|(_, entry)| match entry {
+                Entry::Row(row, _) => Some(row.id.clone()),
+                Entry::Group(_) => None,
+            })
             .collect()
     } else {
         Vec::new()

@@ -6,7 +6,8 @@ use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
-use super::{changes, filter_line, forms, front, keys, questions, themes, typing};
+use super::super::saved::ViewMenu;
+use super::{changes, columns, filter_line, forms, front, keys, questions, saved, themes, typing};
 
 pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match app.overlays.last() {
@@ -19,6 +20,8 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Some(Overlay::Actions(_)) => actions(app, key),
         Some(Overlay::Question(_)) => questions::key(app, key),
         Some(Overlay::Themes(_)) => themes::key(app, key),
+        Some(Overlay::Columns(_)) => columns::key(app, key),
+        Some(Overlay::Views(_)) => saved::key(app, key),
         None => Vec::new(),
     }
 }
@@ -32,6 +35,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
     let cleared = match app.overlays.last_mut() {
         Some(Overlay::Command(_)) => typing::clear(app),
         Some(Overlay::Filter(filter)) => clear(&mut filter.line),
+        Some(Overlay::Views(menu)) => menu.naming.as_mut().is_some_and(clear),
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
             form.chosen = None;
@@ -41,6 +45,8 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
     };
     if matches!(app.overlays.last(), Some(Overlay::Themes(_))) {
         themes::cancel(app);
+    } else if matches!(app.overlays.last(), Some(Overlay::Columns(_))) {
+        columns::cancel(app);
     } else if !cleared {
         app.overlays.pop();
     }
@@ -77,6 +83,9 @@ pub(super) fn paste(app: &mut App, text: &str) {
                 dialog.typed.insert(text);
             }
         }
+        Some(Overlay::Views(ViewMenu {
+            naming: Some(line), ..
+        })) => line.insert(text),
         Some(Overlay::Question(_)) => questions::paste(app, text),
         _ => app.say("there is nothing to paste into here"),
     }

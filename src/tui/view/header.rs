@@ -2,6 +2,7 @@
 
 use super::super::app::{App, Pane};
 use super::super::glyphs::health_role;
+use super::super::groups::Grouping;
 use super::super::layout;
 use super::super::listing::health_text;
 use super::super::text::Canvas;
@@ -162,6 +163,14 @@ fn title(app: &App, canvas: &mut Canvas) {
         if inventory.sort != "name" || inventory.reverse {
             let way = if inventory.reverse { " reversed" } else { "" };
             spans.push((format!("{dot} by {}{way} ", inventory.sort), Role::Muted));
+        }
+        let grouped = match inventory.grouping {
+            Grouping::None => "",
+            Grouping::Host => "by context and host ",
+            Grouping::Tag => "by tag ",
+        };
+        if inventory.is_tree() {
+            spans.push((format!("{dot} {grouped}"), Role::Muted));
         }
         if inventory.range.is_some() {
             spans.push((format!("{dot} range "), Role::Mark));

@@ -1,6 +1,7 @@
 //! Drawing: everything that is shown, from the state alone.
 
 mod bottom;
+mod columns;
 mod detail;
 mod dialog;
 mod filter_line;
@@ -13,6 +14,7 @@ mod inventory;
 mod list;
 mod popup;
 mod question;
+mod saved;
 mod themes;
 
 use ratatui::buffer::Buffer;
@@ -63,6 +65,8 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Actions(actions)) => popup::actions(app, actions, &mut canvas),
         Some(Overlay::Question(question)) => cursor = question::draw(app, question, &mut canvas),
         Some(Overlay::Themes(picker)) => themes::draw(app, picker, &mut canvas),
+        Some(Overlay::Columns(picker)) => columns::draw(app, picker, &mut canvas),
+        Some(Overlay::Views(menu)) => cursor = saved::draw(app, menu, &mut canvas),
         Some(Overlay::Filter(filter)) => cursor = filter_line::draw(app, filter, &mut canvas),
         None => {}
     }

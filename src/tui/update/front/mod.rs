@@ -7,17 +7,17 @@ mod tools;
 
 use moves::{focus, left, page, right, scroll, step, turn_tab};
 use panes::{back, close, escape, forward, go, instances, open, open_detail};
-use rows::{context, derive, mark, sort_by};
+use rows::{context, group, mark};
 use tools::{actions, copy};
 
 use crate::model::Error;
 use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
 use crate::tui::msg::Effect;
 use crate::tui::reading::reload;
-use crate::tui::update::{filter_line, questions};
+use crate::tui::update::{columns, filter_line, questions, saved};
 
 pub(super) use panes::{question, quit, show};
-pub(super) use rows::set_filter;
+pub(super) use rows::{derive, set_filter, sort_by};
 pub(super) use tools::{form, send, targets_text};
 
 /// Carries one out.
@@ -98,6 +98,9 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "scroll-page-down" => scroll(app, page(app)),
         "scroll-page-up" => scroll(app, -page(app)),
         "sort" => sort_by(app, arg),
+        "columns" => columns::open(app),
+        "view" => saved::choose(app, &rest.join(" ")),
+        "group" => group(app, arg),
         "wide" => {
             app.inventory.wide = !app.inventory.wide;
             app.inventory.skip = 0;

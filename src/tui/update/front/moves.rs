@@ -1,5 +1,6 @@
 //! Moving in lists and in the detail.
 
+use super::rows::derive;
 use crate::tui::app::{App, Focus, Pane, Tab};
 use crate::tui::layout;
 use crate::tui::listing;
@@ -29,6 +30,14 @@ pub(super) fn step(app: &mut App, by: isize) {
 }
 
 pub(super) fn left(app: &mut App) {
+    if app.inventory.is_tree() {
+        if app.inventory.fold() {
+            derive(app);
+        } else {
+            app.say("there is nothing around this");
+        }
+        return;
+    }
     if app.inventory.skip == 0 {
         app.say("the first column is on the screen");
     }
@@ -36,6 +45,14 @@ pub(super) fn left(app: &mut App) {
 }
 
 pub(super) fn right(app: &mut App) {
+    if app.inventory.is_tree() {
+        if app.inventory.unfold() {
+            derive(app);
+        } else {
+            app.say("Right unfolds a group · Enter opens an instance");
+        }
+        return;
+    }
     let width = layout::body(app).list.map_or(0, |area| area.width);
     let all = crate::tui::columns::shown_at(app, width);
     if crate::tui::columns::hidden(&all, width, app.inventory.skip) {

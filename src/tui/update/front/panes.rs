@@ -114,6 +114,19 @@ pub(super) fn instances(app: &mut App) {
 
 pub(super) fn open(app: &mut App) -> Vec<Effect> {
     match app.pane {
+        Pane::Inventory
+            if app
+                .inventory
+                .selected_group()
+                .is_some_and(|group| group.open) =>
+        {
+            app.inventory.fold();
+            derive(app);
+        }
+        Pane::Inventory if app.inventory.selected_group().is_some() => {
+            app.inventory.unfold();
+            derive(app);
+        }
         Pane::Inventory => {
             let tab = app.detail.tab;
             open_detail(app, tab);

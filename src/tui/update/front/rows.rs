@@ -4,8 +4,10 @@ use super::panes::show;
 use crate::action::fleet_api::sort;
 use crate::model::Error;
 use crate::tui::app::{App, Pane};
+use crate::tui::groups::Grouping;
 
-pub(super) fn derive(app: &mut App) {
+/// Works the rows out anew.
+pub(in crate::tui::update) fn derive(app: &mut App) {
     let fleet = std::sync::Arc::clone(&app.fleet);
     app.inventory.derive(&fleet, app.now);
 }
@@ -24,6 +26,9 @@ pub(super) fn mark(app: &mut App, word: &str) {
     match word {
         "mark" => app.inventory.mark(),
         "mark-all" => app.inventory.mark_all(),
+        "range" if app.inventory.selected().is_none() => {
+            app.say("a range begins and ends on an instance");
+        }
         "range" => match app.inventory.mark_range() {
             Some(count) => app.say(format!("{count} in the range marked")),
             None => app.say("range begins here · V at its end · Esc gives it up"),
@@ -71,7 +76,31 @@ pub(super) fn context(app: &mut App, number: &str) {
     derive(app);
 }
 
-pub(super) fn sort_by(app: &mut App, column: &str) {
+/// Turns to the next way of grouping, or to the one that is named.
+pub(super) fn group(app: &mut App, word: &str) {
+    let grouping = match word {
+        "" => app.inventory.grouping.next(),
+        "none" => Grouping::None,
+        "host" | "tag" => Grouping::read(word),
+        _ => {
+            let text = format!("the inventory is grouped by host, tag or none, not by {word:?}");
+            app.complain(&Error::invalid(text));
+            return;
+        }
+    };
+    show(app, Pane::Inventory);
+    app.inventory.grouping = grouping;
+    app.inventory.skip = 0;
+    derive(app);
+    app.say(match grouping {
+        Grouping::None => "a table · t: by context and host",
+        Grouping::Host => "by context and host · Left and Right fold · t: by tag",
+        Grouping::Tag => "by tag · Left and Right fold · t: a table",
+    });
+}
+
+/// Sorts by a column, or turns it round.
+pub(in crate::tui::update) fn sort_by(app: &mut App, column: &str) {
     if column == "reverse" {
         app.inventory.reverse = !app.inventory.reverse;
     } else if sort::by_column(column).is_some() {

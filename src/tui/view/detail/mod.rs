@@ -2,6 +2,7 @@
 
 mod devices;
 mod events;
+mod group;
 mod metrics;
 mod native;
 mod snapshots;
@@ -34,6 +35,11 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
         inner.height -= 1;
     }
     let Some(row) = app.inventory.selected() else {
+        let lines = app.inventory.selected_group().map(|g| group::group(app, g));
+        let lines = lines.unwrap_or_default().into_iter();
+        for (y, (text, role)) in (inner.y..inner.bottom()).zip(lines) {
+            canvas.put(inner.x + 1, y, inner.width.saturating_sub(1), &text, role);
+        }
         return;
     };
     let name_room = inner.width.saturating_sub(2);

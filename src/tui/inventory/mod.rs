@@ -1,13 +1,20 @@
 //! The inventory's rows: which, in which order, which one is under the cursor, which are marked.
 
+mod lines;
+mod marks;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use crate::action::fleet_api::filter::{Asked, Filter, FilterCx, FilterError, Syntax, has_problem};
-use crate::action::fleet_api::sort::{by_column, by_name};
+use crate::action::fleet_api::sort::{by_column, by_name, is_known};
 use crate::model::{FleetView, Instance, InstanceId};
+use crate::tui::groups::{Grouping, Tree};
+use crate::tui::own_columns::Own;
+
+pub use lines::Entry;
 
 /// The inventory's own state.
 #[derive(Clone, Debug)]
@@ -29,15 +36,25 @@ pub struct Inventory {
     pub wide: bool,
     /// Columns scrolled away to the left.
     pub skip: usize,
-    /// Rows that are shown.
+    /// Columns that were chosen here, by the class of their width.
+    pub columns: Arc<Own>,
+    /// What it is grouped by.
+    pub grouping: Grouping,
+    /// Groups whose rows are folded away.
+    pub folded: BTreeSet<String>,
+    /// The rows in groups, where they are grouped.
+    pub tree: Tree,
+    /// Rows that are shown, or would be if their group were not folded.
     pub rows: Vec<Arc<Instance>>,
     /// Rows by context that the filter would perhaps find, if what it asks for were known of them.
     pub gaps: Vec<(String, usize)>,
-    /// Row under the cursor.
+    /// Line under the cursor.
     pub cursor: usize,
-    /// First row on the screen.
+    /// First line on the screen.
     pub top: usize,
     selected: Option<(String, InstanceId)>,
+    /// The group that the line under the cursor is of.
+    group: Option<String>,
     marks: BTreeSet<String>,
     /// Where a range began.
     pub range: Option<String>,
@@ -64,11 +81,16 @@ impl Default for Inventory {
             reverse: false,
             wide: false,
             skip: 0,
+            columns: Arc::default(),
+            grouping: Grouping::None,
+            folded: BTreeSet::new(),
+            tree: Tree::default(),
             rows: Vec::new(),
             gaps: Vec::new(),
             cursor: 0,
             top: 0,
             selected: None,
+            group: None,
             marks: BTreeSet::new(),
             range: None,
             marked: Vec::new(),
@@ -132,18 +154,8 @@ impl Inventory {
             .cloned()
             .collect();
         self.gaps = self.find_gaps(fleet, cx);
-        if let Some((identity, id)) = &self.selected {
-            // Nearly always it is where its ID is; only a machine that moved is looked for by uid.
-            let by_id = self.rows.iter().position(|row| row.id == *id);
-            let found = by_id
-                .filter(|n| self.rows[*n].identity() == *identity)
-                .or_else(|| self.rows.iter().position(|row| row.identity() == *identity));
-            if let Some(n) = found {
-                self.cursor = n;
-            }
-        }
-        self.cursor = self.cursor.min(self.rows.len().saturating_sub(1));
-        self.remember();
+        self.tree = Tree::of(self.grouping, &self.rows, fleet, &self.folded);
+        self.find_cursor();
         self.marked = if self.marks.is_empty() {
             Vec::new()
         } else {
@@ -196,9 +208,11 @@ impl Inventory {
         let order = |a: &Instance, b: &Instance| {
             let order = column(a, b);
             let order = if reverse { order.reverse() } else { order };
-            // Templates stay last, whichever way round; equals stand by ID.
+            // Templates, and what is not known, stay last, whichever way round; equals stand by ID.
+            let known = |row| !reverse || is_known(&self.sort, row);
             a.template
                 .cmp(&b.template)
+                .then_with(|| known(b).cmp(&known(a)))
                 .then(order)
                 .then_with(|| a.id.cmp(&b.id))
         };
@@ -241,118 +255,6 @@ impl Inventory {
         self.marks = alive;
     }
 
-    fn remember(&mut self) {
-        self.selected = self
-            .rows
-            .get(self.cursor)
-            .map(|row| (row.identity(), row.id.clone()));
-    }
-
-    /// The instance under the cursor.
-    pub fn selected(&self) -> Option<&Arc<Instance>> {
-        self.rows.get(self.cursor)
-    }
-
-    /// Puts the cursor on a row.
-    pub fn go(&mut self, row: usize) {
-        self.cursor = row.min(self.rows.len().saturating_sub(1));
-        self.remember();
-    }
-
-    /// Puts the cursor on an instance, if it is shown.
-    pub fn go_to(&mut self, id: &InstanceId) -> bool {
-        let found = self.rows.iter().position(|row| row.id == *id);
-        if let Some(n) = found {
-            self.go(n);
-        }
-        found.is_some()
-    }
-
-    /// Moves the cursor.
-    pub fn step(&mut self, by: isize) {
-        self.go(self.cursor.saturating_add_signed(by));
-    }
-
-    /// Whether a row is marked.
-    pub fn is_marked(&self, row: &Instance) -> bool {
-        !self.marks.is_empty() && self.marks.contains(&row.identity())
-    }
-
-    /// Marks or unmarks the row under the cursor and goes down.
-    pub fn mark(&mut self) {
-        if let Some(row) = self.selected() {
-            let identity = row.identity();
-            if !self.marks.remove(&identity) {
-                self.marks.insert(identity);
-            }
-        }
-        self.step(1);
-    }
-
-    /// Begins a range, or marks from its begin to here; how many were marked.
-    pub fn mark_range(&mut self) -> Option<usize> {
-        let here = self.selected()?.identity();
-        let Some(start) = self.range.take() else {
-            self.range = Some(here);
-            return None;
-        };
-        let from = self.rows.iter().position(|row| row.identity() == start)?;
-        let (low, high) = (from.min(self.cursor), from.max(self.cursor));
-        let found: Vec<String> = self.rows[low..=high].iter().map(|r| r.identity()).collect();
-        let count = found.len();
-        self.marks.extend(found);
-        Some(count)
-    }
-
-    /// Marks every row that is shown.
-    pub fn mark_all(&mut self) {
-        let all: Vec<String> = self.rows.iter().map(|row| row.identity()).collect();
-        self.marks.extend(all);
-    }
-
-    /// Unmarks all; how many, and how many of them were hidden.
-    pub fn unmark_all(&mut self) -> (usize, usize) {
-        let counts = (self.marked.len(), self.hidden_marks().len());
-        self.marks.clear();
-        self.range = None;
-        counts
-    }
-
-    /// Marked and shown, in the order of the screen.
-    pub fn visible_marks(&self) -> Vec<Arc<Instance>> {
-        if self.marks.is_empty() {
-            return Vec::new();
-        }
-        self.rows
-            .iter()
-            .filter(|row| self.is_marked(row))
-            .cloned()
-            .collect()
-    }
-
-    /// Marked, but not shown.
-    pub fn hidden_marks(&self) -> Vec<Arc<Instance>> {
-        if self.marked.is_empty() {
-            return Vec::new();
-        }
-        let shown: BTreeSet<&InstanceId> = self.rows.iter().map(|row| &row.id).collect();
-        self.marked
-            .iter()
-            .filter(|row| !shown.contains(&row.id))
-            .cloned()
-            .collect()
-    }
-
-    /// What an action would act on: visible marks, else the row under the cursor.
-    pub fn targets(&self) -> Vec<Arc<Instance>> {
-        let marks = self.visible_marks();
-        if marks.is_empty() {
-            self.selected().cloned().into_iter().collect()
-        } else {
-            marks
-        }
-    }
-
     /// Keeps the cursor on a screen of `height` rows.
     pub fn keep_visible(&mut self, height: usize) {
         let height = height.max(1);
@@ -361,6 +263,6 @@ impl Inventory {
         } else if self.cursor >= self.top + height {
             self.top = self.cursor + 1 - height;
         }
-        self.top = self.top.min(self.rows.len().saturating_sub(height));
+        self.top = self.top.min(self.len().saturating_sub(height));
     }
 }
