@@ -1,6 +1,6 @@
 //! Everything that is shown, as data.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use super::presence::{Manners, Presence};
 use super::question::Question;
 use super::reading::Readings;
 use super::saved::ViewMenu;
+use super::search::Search;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
@@ -178,6 +179,12 @@ pub struct DetailPane {
     pub scroll: usize,
     /// The snapshot under the cursor.
     pub snapshot: usize,
+    /// The line of the definition under the cursor.
+    pub line: usize,
+    /// Lines of the definition that are shown without what they hold.
+    pub folded: BTreeSet<usize>,
+    /// Secrets of the definition are shown.
+    pub secrets: bool,
     /// What is shown, whose identity the first is.
     pub detail: Loaded<(String, Box<Detail>)>,
     /// Whose detail is being asked for, or was.
@@ -288,6 +295,8 @@ pub enum Overlay {
     Command(CommandLine),
     /// The filter while it is typed.
     Filter(Box<FilterLine>),
+    /// What a text is searched for, and what was before.
+    Search(Line, Option<Search>),
     /// Keys valid here; lines scrolled away.
     Help(usize),
     /// All actions.
@@ -463,6 +472,8 @@ pub struct App {
     pub cursors: BTreeMap<Pane, Cursor>,
     /// What panes were made of.
     pub readings: Readings,
+    /// What the text on the screen was searched for.
+    pub search: Option<Search>,
     /// The last question's answer.
     pub answer: Answer,
     /// Questions of the command line that are open: number, text, and how the answer is wanted.
@@ -513,6 +524,9 @@ impl App {
                 tab: Tab::Summary,
                 scroll: 0,
                 snapshot: 0,
+                line: 0,
+                folded: BTreeSet::new(),
+                secrets: false,
                 detail: Loaded::default(),
                 of: None,
                 events: Loaded::default(),
@@ -535,6 +549,7 @@ impl App {
             planning: None,
             cursors: BTreeMap::new(),
             readings: Readings::default(),
+            search: None,
             answer: Answer::default(),
             asked: Vec::new(),
             filters: Arc::new(setup.kept.filters.clone()),
@@ -591,6 +606,9 @@ impl App {
         match (self.pane, self.focus) {
             (Pane::Inventory, Focus::Detail) if self.detail.tab == Tab::Snapshots => {
                 vec!["snapshots", "detail", "everywhere"]
+            }
+            (Pane::Inventory, Focus::Detail) if self.detail.tab == Tab::Native => {
+                vec!["native", "detail", "everywhere"]
             }
             (Pane::Inventory, Focus::Detail) => vec!["detail", "everywhere"],
             (pane, _) => vec![pane.word(), "list", "everywhere"],

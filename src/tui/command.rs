@@ -45,6 +45,14 @@ pub const FRONT: &[(&str, &str)] = &[
     ("scroll-up", "Scrolls the detail up"),
     ("scroll-page-down", "Scrolls the detail a page down"),
     ("scroll-page-up", "Scrolls the detail a page up"),
+    ("search", "Searches the text on the screen"),
+    ("next-hit", "To the next hit"),
+    ("previous-hit", "To the hit before"),
+    (
+        "fold",
+        "Folds what the cursor of a definition is in; all: all",
+    ),
+    ("secrets", "Secrets of a definition shown or hidden"),
     ("sort", "Sorts by a column"),
     (
         "columns",
@@ -75,6 +83,8 @@ const TAKES: &[(&str, usize)] = &[
     ("sort", 1),
     ("group", 1),
     ("view", usize::MAX),
+    ("search", usize::MAX),
+    ("fold", 1),
     ("copy", 1),
     ("theme", 1),
 ];

@@ -98,6 +98,18 @@ pub fn body(app: &App) -> Body {
     }
 }
 
+/// Columns for the text of the detail.
+pub fn detail_width(app: &App) -> usize {
+    let area = body(app).detail;
+    area.map_or(40, |area| usize::from(area.width.saturating_sub(3)).max(10))
+}
+
+/// Rows for it, below its name and its tabs.
+pub fn detail_rows(app: &App) -> usize {
+    let area = body(app).detail;
+    area.map_or(1, |area| usize::from(area.height.saturating_sub(2)).max(1))
+}
+
 /// Rows of another pane's list that fit above what is opened.
 pub fn list_rows(app: &App, open: bool) -> usize {
     let area = middle(app.setup.size);

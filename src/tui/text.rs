@@ -2,10 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::glyphs::Glyphs;
+use super::prose::find;
 use super::theme::{Role, Theme};
 use crate::model::{shown, shown_width};
 
@@ -40,6 +41,33 @@ impl Canvas<'_> {
         let text = fit(text, usize::from(width), self.glyphs);
         let (end, _) = self.buf.set_stringn(x, y, &text, usize::from(width), style);
         end - x
+    }
+
+    /// The same, with what was searched for standing out.
+    pub fn put_found(
+        &mut self,
+        x: u16,
+        y: u16,
+        width: u16,
+        text: &str,
+        style: Style,
+        wanted: Option<&str>,
+    ) -> u16 {
+        let written = self.put_styled(x, y, width, text, style);
+        let Some(wanted) = wanted else {
+            return written;
+        };
+        let text = fit(text, usize::from(width), self.glyphs);
+        let found = self
+            .style(Role::Mark)
+            .add_modifier(Modifier::REVERSED | Modifier::UNDERLINED);
+        for hit in find(&text, &shown(wanted)) {
+            let at = x + shown_width(&text[..hit.start]) as u16;
+            let end = x + shown_width(&text[..hit.end]) as u16;
+            let area = Rect::new(at, y, end - at, 1).intersection(self.buf.area);
+            self.buf.set_style(area, found);
+        }
+        written
     }
 
     /// Writes and fills the rest of the width with the same style.

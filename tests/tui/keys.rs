@@ -32,6 +32,7 @@ fn summary(app: &App) -> String {
             app.detail.tab,
             app.detail.scroll,
             app.detail.snapshot,
+            app.detail.line,
             &app.inventory.range
         ),
         app.cursors,
@@ -48,11 +49,14 @@ fn summary(app: &App) -> String {
 async fn at_section(section: &str) -> Bench {
     let mut bench = Bench::new().await;
     match section {
-        "detail" | "snapshots" => {
+        "detail" | "snapshots" | "native" => {
             bench.select("local/scratch").await;
             bench.press("Enter").await;
             if section == "snapshots" {
                 bench.app.detail.tab = Tab::Snapshots;
+            }
+            if section == "native" {
+                bench.app.detail.tab = Tab::Native;
             }
             assert_eq!(bench.app.focus, Focus::Detail);
             assert!(bench.app.current_detail().is_some());

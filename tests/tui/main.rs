@@ -28,6 +28,7 @@ mod questions;
 mod replies;
 #[path = "../shared/running.rs"]
 mod running;
+mod texts;
 mod themes;
 mod tree;
 #[path = "../shared/undo.rs"]

@@ -13,8 +13,8 @@ use ratatui::layout::Rect;
 
 use crate::model::shown_width;
 use crate::tui::app::{App, Pane};
+use crate::tui::prose::{Shown, laid};
 use crate::tui::reading::Reading;
-use crate::tui::text::wrap;
 use crate::tui::theme::Role;
 
 pub use contexts::{ENABLE, health_text};
@@ -39,7 +39,7 @@ pub struct ListRow {
 /// An entry shown in full, on the screen it has.
 pub struct Opened {
     /// All lines.
-    pub lines: Vec<(String, Role)>,
+    pub lines: Vec<Shown>,
     /// The first one on the screen.
     pub first: usize,
     /// The last one that can be the first.
@@ -50,11 +50,7 @@ impl Opened {
     /// In `area`, whose first row is a rule; scrolled to a line, or where it stands by itself.
     pub fn of(row: &ListRow, area: Rect, scroll: Option<usize>) -> Self {
         let width = usize::from(area.width.saturating_sub(3)).max(1);
-        let lines: Vec<(String, Role)> = row
-            .more
-            .iter()
-            .flat_map(|(text, role)| wrap(text, width).into_iter().map(move |line| (line, *role)))
-            .collect();
+        let lines = laid(&row.more, width);
         let last = lines
             .len()
             .saturating_sub(usize::from(area.height.saturating_sub(1)));

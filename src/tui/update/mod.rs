@@ -10,6 +10,7 @@ mod overlays;
 mod questions;
 mod replies;
 mod saved;
+mod search;
 mod themes;
 mod typing;
 
@@ -24,6 +25,7 @@ use super::inventory::Entry;
 use super::layout;
 use super::listing;
 use super::msg::{At, Effect, Msg};
+use super::native;
 use super::presence::{self, Notify, Presence};
 use super::reading::reload;
 use super::remember::Choices;
@@ -242,6 +244,7 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
         cursor.top = cursor.top.min(list.rows.len().saturating_sub(rows));
     }
     effects.extend(detail(app));
+    native::keep_visible(app);
     effects.extend(samples(app));
     let inventory = &app.inventory;
     let shown: Vec<InstanceId> = if pane == Pane::Inventory {
@@ -285,6 +288,9 @@ fn detail(app: &mut App) -> Vec<Effect> {
     if !same {
         app.detail.scroll = 0;
         app.detail.snapshot = 0;
+        app.detail.line = 0;
+        app.detail.folded.clear();
+        app.detail.secrets = false;
         app.detail.samples.clear();
         app.detail.sampled = None;
     }

@@ -7,7 +7,10 @@ use super::super::input::{Code, Key};
 use super::super::msg::Effect;
 use super::super::palette;
 use super::super::saved::ViewMenu;
-use super::{changes, columns, filter_line, forms, front, keys, questions, saved, themes, typing};
+use super::super::search as found;
+use super::{
+    changes, columns, filter_line, forms, front, keys, questions, saved, search, themes, typing,
+};
 
 pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match app.overlays.last() {
@@ -16,6 +19,7 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Some(Overlay::Form(_)) => forms::key(app, key),
         Some(Overlay::Command(_)) => typing::key(app, key),
         Some(Overlay::Filter(_)) => filter_line::key(app, key),
+        Some(Overlay::Search(..)) => search::key(app, key),
         Some(Overlay::Help(_)) => help(app, key),
         Some(Overlay::Actions(_)) => actions(app, key),
         Some(Overlay::Question(_)) => questions::key(app, key),
@@ -36,6 +40,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         Some(Overlay::Command(_)) => typing::clear(app),
         Some(Overlay::Filter(filter)) => clear(&mut filter.line),
         Some(Overlay::Views(menu)) => menu.naming.as_mut().is_some_and(clear),
+        Some(Overlay::Search(line, _)) => clear(line),
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
             form.chosen = None;
@@ -69,6 +74,10 @@ pub(super) fn paste(app: &mut App, text: &str) {
         Some(Overlay::Filter(filter)) => {
             filter.line.insert(text);
             filter_line::typed(app);
+        }
+        Some(Overlay::Search(line, _)) => {
+            line.insert(text);
+            search::typed(app);
         }
         Some(Overlay::Form(form)) => {
             form.chosen = None;
@@ -225,12 +234,11 @@ fn quit(app: &mut App, key: Key) -> Vec<Effect> {
 }
 
 fn help(app: &mut App, key: Key) -> Vec<Effect> {
-    let lines = super::super::view::help_lines(app).len();
+    let last = super::super::view::help_last(app);
     let page = usize::from(app.setup.size.1.saturating_sub(4)).max(1);
     let Some(Overlay::Help(scroll)) = app.overlays.last_mut() else {
         return Vec::new();
     };
-    let last = lines.saturating_sub(page);
     match key.code {
         Code::Down | Code::Char('j') => *scroll = (*scroll + 1).min(last),
         Code::Up | Code::Char('k') => *scroll = scroll.saturating_sub(1),
@@ -238,8 +246,13 @@ fn help(app: &mut App, key: Key) -> Vec<Effect> {
         Code::PageUp => *scroll = scroll.saturating_sub(page),
         Code::Home => *scroll = 0,
         Code::End => *scroll = last,
+        Code::Char('/') => search::begin(app, ""),
+        Code::Char('n') if app.search.is_some() => found::step(app, false),
+        Code::Char('N') if app.search.is_some() => found::step(app, true),
         _ => {
             app.overlays.pop();
+            app.search = None;
+            app.notice = None;
         }
     }
     Vec::new()

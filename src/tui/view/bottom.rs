@@ -19,6 +19,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) -> Option<Position> {
     let last = area.height - 1;
     let input = match app.overlays.last() {
         Some(Overlay::Command(command)) => Some((":", &command.line)),
+        Some(Overlay::Search(line, _)) => Some(("/", line)),
         _ => None,
     };
     if let Some((sign, line)) = input {
@@ -90,7 +91,10 @@ pub(super) fn tell(app: &App, canvas: &mut Canvas) {
         return;
     };
     // On the smallest screens a message is worth more than the hints, but not than what is typed.
-    let typing = matches!(app.overlays.last(), Some(Overlay::Command(_)));
+    let typing = matches!(
+        app.overlays.last(),
+        Some(Overlay::Command(_) | Overlay::Search(..))
+    );
     let end = match layout::bottom(area.height) {
         0 => return,
         1 if !typing => area.height,

@@ -1,6 +1,7 @@
 //! Help, made from the keymap that holds where one is.
 
 use super::super::app::App;
+use super::super::search::{self, Place};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use crate::model::shown_width;
@@ -98,6 +99,18 @@ fn push(out: &mut Vec<(String, Role)>, keys: &str, says: &str, width: usize) {
     }
 }
 
+/// Lines of help that are on the screen.
+fn rows(app: &App, lines: usize) -> usize {
+    let height = app.setup.size.1.min(lines as u16 + 2);
+    usize::from(super::inside(height))
+}
+
+/// The last line that can be the first.
+pub fn last(app: &App) -> usize {
+    let lines = lines(app).len();
+    lines.saturating_sub(rows(app, lines))
+}
+
 pub(super) fn draw(app: &App, scroll: usize, canvas: &mut Canvas) {
     let lines = lines(app);
     let area = canvas.buf.area;
@@ -106,12 +119,15 @@ pub(super) fn draw(app: &App, scroll: usize, canvas: &mut Canvas) {
         canvas,
         WIDTH,
         height,
-        "Keys valid here · any other key closes",
+        "Keys valid here · / searches, any other key closes",
         Role::Title,
     );
     let rows = usize::from(inner.height);
+    let wanted = search::wanted(app, Place::Help);
     for (n, (text, role)) in lines.iter().skip(scroll).take(rows).enumerate() {
-        canvas.put(inner.x, inner.y + n as u16, inner.width, text, *role);
+        let style = canvas.style(*role);
+        let y = inner.y + n as u16;
+        canvas.put_found(inner.x, y, inner.width, text, style, wanted);
     }
     if scroll + rows < lines.len() && inner.width > 12 {
         let text = format!(" {} more below ", lines.len() - scroll - rows);

@@ -51,6 +51,22 @@ fn wanted(app: &App) -> &'static [Hint] {
             ("ui tab", "tabs"),
             BACK,
         ],
+        (Pane::Inventory, Focus::Detail) if app.detail.tab == Tab::Native => &[
+            HELP,
+            ("ui fold", "fold"),
+            ("ui search", "search"),
+            ("ui secrets", "secrets"),
+            ("ui tab", "tabs"),
+            ("ui zoom", "zoom"),
+            BACK,
+        ],
+        (Pane::Answer, _) => &[
+            HELP,
+            ("ui open", "open"),
+            ("ui search", "search"),
+            BACK,
+            HOME,
+        ],
         (Pane::Inventory, Focus::Detail) => &[
             HELP,
             ("ui tab", "tabs"),

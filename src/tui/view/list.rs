@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::super::app::{App, Pane};
 use super::super::layout;
 use super::super::listing::{self, Opened};
+use super::super::search::{self, Place};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 
@@ -30,6 +31,7 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
     }
     let rows = layout::list_rows(app, cursor.open);
     let widths = list.widths(area.width.saturating_sub(2));
+    let wanted = search::wanted(app, Place::Rows);
     let mut y = area.y;
     if layout::headings(area.height) > 0 && pane != Pane::Answer {
         let mut x = 1;
@@ -49,7 +51,7 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
         let mut x = 1;
         for ((text, role), width) in row.cells.iter().zip(&widths) {
             let style = if here { plain } else { canvas.style(*role) };
-            canvas.put_styled(x, y, *width, text, style);
+            canvas.put_found(x, y, *width, text, style, wanted);
             x += width + 1;
         }
         y += 1;
@@ -58,11 +60,12 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
         && let Some(row) = list.rows.get(cursor.row)
     {
         let area = layout::opened(app, true);
-        opened(canvas, area, &Opened::of(row, area, cursor.scroll));
+        let wanted = search::wanted(app, Place::Opened);
+        opened(canvas, area, &Opened::of(row, area, cursor.scroll), wanted);
     }
 }
 
-fn opened(canvas: &mut Canvas, area: Rect, text: &Opened) {
+fn opened(canvas: &mut Canvas, area: Rect, text: &Opened, wanted: Option<&str>) {
     if area.height == 0 {
         return;
     }
@@ -71,14 +74,10 @@ fn opened(canvas: &mut Canvas, area: Rect, text: &Opened) {
     canvas.rule(Rect { height: 1, ..area });
     let height = usize::from(area.height - 1);
     let lines = text.lines.iter().skip(text.first).take(height);
-    for (n, (line, role)) in lines.enumerate() {
-        canvas.put(
-            2,
-            area.y + 1 + n as u16,
-            area.width.saturating_sub(3),
-            line,
-            *role,
-        );
+    for (n, line) in lines.enumerate() {
+        let (y, room) = (area.y + 1 + n as u16, area.width.saturating_sub(3));
+        let style = canvas.style(line.role);
+        canvas.put_found(2, y, room, &line.text, style, wanted);
     }
     let (above, below) = (text.first, text.last - text.first);
     if above + below > 0 {

@@ -25,7 +25,9 @@ use super::text::Canvas;
 use super::theme::Role;
 
 pub use detail::lines as detail_lines;
+pub use detail::text as detail_text;
 pub use dialog::last_scroll as dialog_last;
+pub use help::last as help_last;
 pub use help::lines as help_lines;
 
 /// Draws the whole screen; where the cursor stands, if it is shown.
@@ -48,7 +50,11 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
     }
     let mut cursor = bottom::draw(app, &mut canvas);
     // Over what is typed, under what asks.
-    let over = matches!(app.overlays.last(), None | Some(Overlay::Command(_)));
+    let over = match app.overlays.last() {
+        None | Some(Overlay::Command(_) | Overlay::Search(..)) => true,
+        Some(Overlay::Help(_)) => app.search.is_some(),
+        Some(_) => false,
+    };
     let filtering = matches!(app.overlays.last(), Some(Overlay::Filter(_)));
     if !over && !filtering {
         bottom::tell(app, &mut canvas);
@@ -68,6 +74,17 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
         Some(Overlay::Columns(picker)) => columns::draw(app, picker, &mut canvas),
         Some(Overlay::Views(menu)) => cursor = saved::draw(app, menu, &mut canvas),
         Some(Overlay::Filter(filter)) => cursor = filter_line::draw(app, filter, &mut canvas),
+        Some(Overlay::Search(..)) => {
+            // What is searched may be help.
+            let help = app.overlays.iter().find_map(|o| match o {
+                Overlay::Help(scroll) => Some(*scroll),
+                _ => None,
+            });
+            if let Some(scroll) = help {
+                help::draw(app, scroll, &mut canvas);
+                cursor = bottom::draw(app, &mut canvas);
+            }
+        }
         None => {}
     }
     if over {

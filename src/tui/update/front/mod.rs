@@ -5,7 +5,7 @@ mod panes;
 mod rows;
 mod tools;
 
-use moves::{focus, left, page, right, scroll, step, turn_tab};
+use moves::{focus, fold, left, page, right, scroll, step, turn_tab};
 use panes::{back, close, escape, forward, go, instances, open, open_detail};
 use rows::{context, group, mark};
 use tools::{actions, copy};
@@ -14,6 +14,7 @@ use crate::model::Error;
 use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
 use crate::tui::msg::Effect;
 use crate::tui::reading::reload;
+use crate::tui::search as found;
 use crate::tui::update::{columns, filter_line, questions, saved};
 
 pub(super) use panes::{question, quit, show};
@@ -97,6 +98,18 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "scroll-up" => scroll(app, -1),
         "scroll-page-down" => scroll(app, page(app)),
         "scroll-page-up" => scroll(app, -page(app)),
+        "search" => super::search::begin(app, &rest.join(" ")),
+        "next-hit" => found::step(app, false),
+        "previous-hit" => found::step(app, true),
+        "fold" => fold(app, arg),
+        "secrets" => {
+            app.detail.secrets = !app.detail.secrets;
+            app.say(if app.detail.secrets {
+                "secrets are shown as far as the backend gives them · x hides them"
+            } else {
+                "secrets are hidden"
+            });
+        }
         "sort" => sort_by(app, arg),
         "columns" => columns::open(app),
         "view" => saved::choose(app, &rest.join(" ")),

@@ -4,9 +4,11 @@ use super::rows::derive;
 use crate::tui::app::{App, Focus, Pane, Tab};
 use crate::tui::layout;
 use crate::tui::listing;
+use crate::tui::native;
 
 pub(super) fn page(app: &App) -> isize {
     let rows = match app.pane {
+        Pane::Inventory if app.focus == Focus::Detail => layout::detail_rows(app),
         Pane::Inventory => layout::body(app).rows,
         _ => layout::list_rows(app, false),
     };
@@ -107,6 +109,23 @@ fn scroll_opened(app: &mut App, by: isize) {
     app.cursors.entry(pane).or_default().scroll = Some(to);
 }
 
+/// Folds what the cursor of a definition is in, or `all`.
+pub(super) fn fold(app: &mut App, what: &str) {
+    if !native::has_cursor(app) {
+        app.say("only a definition folds, in the tab Native");
+    } else if what == "all" {
+        let text = match native::toggle_all(app) {
+            0 => "all is shown".to_owned(),
+            n => format!("{n} folded"),
+        };
+        app.say(text);
+    } else if !what.is_empty() {
+        app.say("ui fold folds what is under the cursor, ui fold all everything");
+    } else if !native::toggle(app) {
+        app.say("nothing folds here");
+    }
+}
+
 pub(super) fn scroll(app: &mut App, by: isize) {
     if app.pane != Pane::Inventory {
         scroll_opened(app, by);
@@ -133,10 +152,18 @@ pub(super) fn scroll(app: &mut App, by: isize) {
         app.detail.snapshot = row;
         return;
     }
+    if native::has_cursor(app) {
+        if !native::step(app, by) {
+            app.say(if by < 0 {
+                "this is the top"
+            } else {
+                "this is the end"
+            });
+        }
+        return;
+    }
     let lines = crate::tui::view::detail_lines(app).len();
-    let height = layout::body(app)
-        .detail
-        .map_or(1, |area| usize::from(area.height.saturating_sub(2)).max(1));
+    let height = layout::detail_rows(app);
     let scroll = app
         .detail
         .scroll

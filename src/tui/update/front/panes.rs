@@ -15,6 +15,7 @@ pub(in crate::tui::update) fn show(app: &mut App, pane: Pane) {
         app.forward.clear();
         app.pane = pane;
         app.focus = Focus::List;
+        app.search = None;
     }
 }
 
@@ -172,6 +173,10 @@ pub(super) fn open(app: &mut App) -> Vec<Effect> {
 /// One layer back: an opened entry, the detail, the filter, the pane. Never the marks.
 pub(super) fn escape(app: &mut App) -> Vec<Effect> {
     app.notice = None;
+    if app.search.take().is_some() {
+        app.say("the search is over");
+        return Vec::new();
+    }
     if let Some(cursor) = app.cursors.get_mut(&app.pane)
         && cursor.open
     {

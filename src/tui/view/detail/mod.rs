@@ -4,14 +4,17 @@ mod devices;
 mod events;
 mod group;
 mod metrics;
-mod native;
 mod snapshots;
 mod summary;
 
 use ratatui::layout::Rect;
 
 use super::super::app::{App, Focus, Tab};
-use super::super::text::{Canvas, wrap};
+use super::super::layout;
+use super::super::native;
+use super::super::prose::{Line, Shown, as_it_is, laid};
+use super::super::search::{self, Place};
+use super::super::text::Canvas;
 use super::super::theme::Role;
 use crate::model::shown_width;
 
@@ -90,34 +93,69 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
             .scroll
             .min(lines.len().saturating_sub(height.max(1)))
     };
-    for (n, (text, role)) in lines.iter().enumerate().skip(scroll).take(height) {
-        let chosen = app.detail.tab == Tab::Snapshots
+    let wanted = search::wanted(app, Place::Detail);
+    let in_native = native::has_cursor(app);
+    for (n, line) in lines.iter().enumerate().skip(scroll).take(height) {
+        let snapshot = app.detail.tab == Tab::Snapshots
             && focused
             && n == app.detail.snapshot + 1
             && lines.len() > 1;
-        let role = if chosen { Role::Selected } else { *role };
-        canvas.put(inner.x + 1, y, inner.width.saturating_sub(1), text, role);
+        let chosen = snapshot || (in_native && line.of == app.detail.line);
+        let style = canvas.style(if chosen { Role::Selected } else { line.role });
+        if in_native && chosen {
+            canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
+        }
+        let room = inner.width.saturating_sub(1);
+        canvas.put_found(inner.x + 1, y, room, &line.text, style, wanted);
         y += 1;
     }
 }
 
-/// The lines of the tab on the screen.
-pub fn lines(app: &App) -> Vec<(String, Role)> {
-    let Some(row) = app.inventory.selected() else {
-        return Vec::new();
+/// The text of the tab on the screen, and as it stands there.
+pub fn text(app: &App) -> (Vec<Line>, Vec<Shown>) {
+    let (lines, breaks) = source(app);
+    let shown = if breaks {
+        // What is longer goes on below, so that nothing is cut that one came here to read.
+        laid(&lines, layout::detail_width(app))
+    } else {
+        as_it_is(lines.clone())
     };
-    let area = super::super::layout::body(app).detail;
-    let width = area.map_or(40, |area| usize::from(area.width.saturating_sub(3)).max(10));
-    let height = area.map_or(10, |area| usize::from(area.height.saturating_sub(2)));
+    (lines, shown)
+}
+
+/// The lines of the tab on the screen.
+pub fn lines(app: &App) -> Vec<Shown> {
+    let known = app.current_detail().and_then(|d| d.native.as_ref());
+    if app.detail.tab == Tab::Native && known.is_some() {
+        let mut lines = native::on_screen(app, layout::detail_width(app));
+        let error = app.detail.detail.error.as_ref();
+        lines.extend(error.map(|error| Shown {
+            text: super::super::answer::error_line(error),
+            role: Role::Error,
+            of: usize::MAX,
+        }));
+        return lines;
+    }
+    text(app).1
+}
+
+/// The text, and whether its lines are broken.
+fn source(app: &App) -> (Vec<Line>, bool) {
+    let Some(row) = app.inventory.selected() else {
+        return (Vec::new(), false);
+    };
     let detail = app.current_detail();
     let mut out = match (app.detail.tab, detail) {
         (Tab::Summary, detail) => summary::summary(app, row, detail),
         (Tab::Events, _) => events::events(app),
-        (Tab::Metrics, _) => return metrics::metrics(app, row, width, height),
+        (Tab::Metrics, _) => {
+            let (width, height) = (layout::detail_width(app), layout::detail_rows(app));
+            return (metrics::metrics(app, row, width, height), false);
+        }
         (tab, Some(detail)) => match tab {
-            Tab::Snapshots => return snapshots::snapshots(app, detail),
+            Tab::Snapshots => return (snapshots::snapshots(app, detail), false),
             Tab::Devices => devices::devices(detail),
-            _ => native::native(detail),
+            _ => vec![("The backend gives no definition.".to_owned(), Role::Muted)],
         },
         (_, None) => Vec::new(),
     };
@@ -126,24 +164,5 @@ pub fn lines(app: &App) -> Vec<(String, Role)> {
     } else if detail.is_none() && app.detail.tab != Tab::Events {
         out.push(("reading …".to_owned(), Role::Busy));
     }
-    // Long lines go on below, so that nothing is cut that one came here to read.
-    out.into_iter()
-        .flat_map(|(text, role)| {
-            wrap_keeping_indent(&text, width)
-                .into_iter()
-                .map(move |line| (line, role))
-        })
-        .collect()
-}
-
-fn wrap_keeping_indent(text: &str, width: usize) -> Vec<String> {
-    let indent = text.len() - text.trim_start_matches(' ').len();
-    let indent = indent.min(width / 2);
-    wrap(
-        text.trim_start_matches(' '),
-        width.saturating_sub(indent).max(4),
-    )
-    .into_iter()
-    .map(|line| format!("{}{line}", " ".repeat(indent)))
-    .collect()
+    (out, true)
 }
