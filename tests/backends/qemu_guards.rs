@@ -304,3 +304,118 @@ async fn ram_that_is_taken_back_brings_its_memory_with_it() {
     refused(&lab, "template web --on -y", "hibernated");
     fine(&lab, "delete web --confirm web");
 }
+
+#[test]
+fn what_another_shell_came_to_need_meanwhile_is_not_deleted() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let held = Held::new(&lab);
+    fine(&lab, "create base --disk 8MiB --firmware bios -y");
+    let disk = lab.ctx.store.load("base").unwrap().disks[0].path.clone();
+    fill(&disk, 1);
+    let words = ["clone", "base", "--name", "thin", "--linked", "-y"];
+    let mut clone = held.stopped(&lab, &words, "before", "thin/disk0", || true);
+    // It waits for the clone, having planned before there was one.
+    let mut delete = lab.corral(&["delete", "base", "--confirm", "base"]);
+    let delete = delete.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    held.go();
+    assert!(clone.wait().unwrap().success());
+    let deleted = delete.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&deleted.stderr);
+    assert!(!deleted.status.success() && said.contains("thin"), "{said}");
+    let thin = lab.ctx.store.load("thin").unwrap().disks[0].path.clone();
+    assert!(is_filled(&disk, 1) && is_filled(&thin, 1));
+    // Asked again, it goes without what is needed.
+    let kept = fine(&lab, "delete base --confirm base --dry-run");
+    assert!(kept.contains("thin needs it"), "{kept}");
+    fine(&lab, "delete base --confirm base");
+    assert!(is_filled(&thin, 1));
+}
+
+#[test]
+fn one_image_is_given_to_one_of_two_that_want_it_at_once() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create one --disk 8MiB --firmware bios -y");
+    fine(&lab, "create two --disk 8MiB --firmware bios -y");
+    for n in 0..6 {
+        let image = lab.root.path().join(format!("{n}.qcow2"));
+        let path = image.to_str().unwrap();
+        let root = lab.root.path();
+        tool(
+            root,
+            "qemu-img",
+            &["create", "-q", "-f", "qcow2", path, "1M"],
+        );
+        let both: Vec<_> = ["one", "two"]
+            .iter()
+            .map(|vm| {
+                let words = ["disk", "add", vm, "--image", path];
+                lab.corral(&words).spawn().unwrap()
+            })
+            .collect();
+        let got: Vec<bool> = both
+            .into_iter()
+            .map(|mut child| child.wait().unwrap().success())
+            .collect();
+        let has = |vm: &str| {
+            let vm = lab.ctx.store.load(vm).unwrap();
+            vm.disks.iter().any(|disk| disk.path == image)
+        };
+        assert_eq!(got, [has("one"), has("two")]);
+        assert!(got[0] != got[1], "{got:?}");
+    }
+}
+
+#[test]
+fn what_was_kept_or_detached_holds_the_image_below_it() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let image = lab.root.path().join("base.qcow2");
+    let path = image.to_str().unwrap();
+    let root = lab.root.path();
+    tool(
+        root,
+        "qemu-img",
+        &["create", "-q", "-f", "qcow2", path, "8M"],
+    );
+    fine(&lab, &format!("image pull file://{path} --name tw"));
+    for name in ["kept", "detached"] {
+        fine(
+            &lab,
+            &format!("create {name} --backing tw --firmware bios -y"),
+        );
+    }
+    fine(&lab, "delete kept --keep-disks --confirm kept");
+    refused(&lab, "image delete tw -y", "kept");
+    fine(&lab, "disk remove detached --disk disk0");
+    let unused = fine(&lab, "image list --unused");
+    assert!(!unused.contains("tw "), "{unused}");
+    refused(&lab, "image delete tw -y", "detached");
+}
+
+#[test]
+fn a_folder_with_a_disk_of_another_vm_does_not_move() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create aa --disk 8MiB --firmware bios -y");
+    fine(&lab, "create bb --disk 8MiB --firmware bios -y");
+    fine(&lab, "disk add aa --size 4M");
+    fine(&lab, "disk remove aa --disk disk1");
+    let disk = lab.ctx.store.dir("aa").unwrap().join("disk1.qcow2");
+    fine(&lab, &format!("disk add bb --image {}", disk.display()));
+    refused(&lab, "rename aa --to ac --dry-run", "local/bb uses");
+    refused(&lab, "rename aa --to ac", "local/bb uses");
+    assert!(disk.exists());
+    fine(&lab, "disk remove bb --disk disk1");
+    fine(&lab, "rename aa --to ac");
+}

@@ -89,7 +89,29 @@ pub fn read(dir: &Path) -> Result<Portable> {
             .remedy("The file is damaged: get it again."));
         }
     }
+    as_written(dir, &text, &name)?;
     Ok(portable)
+}
+
+/// Where there are checksums, the description has one, too: a bit that fell over may make another machine of it.
+fn as_written(dir: &Path, text: &str, name: &str) -> Result<()> {
+    let list = dir.join(sums::FILE);
+    if !list.exists() {
+        return Ok(());
+    }
+    let mut known = String::new();
+    open_plain(&list)?
+        .take(LONGEST)
+        .read_to_string(&mut known)
+        .map_err(|e| fault("read", &list, e))?;
+    let mut own = sums::Running::new();
+    own.update(text.as_bytes());
+    let own = own.finish();
+    let mut sums = sums::parse(&known).into_iter();
+    match sums.find(|(file, _)| file == FILE) {
+        Some((_, sum)) => sums::same(name, &sum, &own),
+        None => Ok(()),
+    }
 }
 
 /// Computes every checksum anew.
@@ -162,6 +184,27 @@ mod tests {
             assert!(!is_plain_name(bad), "{bad:?}");
         }
         assert!(is_plain_name("disk 0.qcow2"));
+    }
+
+    #[test]
+    fn a_description_that_changed_is_told_by_its_checksum() {
+        let dir = tempfile::tempdir().unwrap();
+        let portable: Portable = serde_json::from_value(serde_json::json!({
+            "schema": PORTABLE, "name": "web", "origin": {"backend": "qemu", "id": "local/web"},
+            "taken_at": "2026-11-30T05:14:02Z", "consistency": "offline", "disks": [],
+            "hardware": {"cpus": 2, "memory_bytes": 268_435_456, "firmware": "bios", "nics": []}
+        }))
+        .unwrap();
+        write(dir.path(), &portable).unwrap();
+        assert_eq!(read(dir.path()).unwrap().name, "web");
+        let file = dir.path().join(FILE);
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("268435456", "536870912")).unwrap();
+        let error = read(dir.path()).unwrap_err();
+        assert!(error.message.contains("checksum"), "{error}");
+        // By hand, without checksums, it is what it is.
+        std::fs::remove_file(dir.path().join(sums::FILE)).unwrap();
+        assert_eq!(read(dir.path()).unwrap().name, "web");
     }
 
     #[test]

@@ -125,7 +125,10 @@ impl Changes<RemoveRequest> for Remove {
                     .remedy(format!("Stop it first: corral stop {id} (or add --force).")),
             );
         }
-        let outcome = match remove::begin(&ctx.store, cx, &removing, &prepared.token)? {
+        let files = locks::files(ctx).await?;
+        let begun = remove::begin(&ctx.store, cx, &removing, &prepared.token)?;
+        drop(files);
+        let outcome = match begun {
             None => Outcome::unchanged("it is already gone"),
             Some(begun) => {
                 if runs {

@@ -1,7 +1,7 @@
 //! Who may do what with a VM at the same time, among all corrals of this user.
 //!
-//! `flock` on sidecar files: gone with the process that held them. Order: VM, then ports, then
-//! monitor, then agent.
+//! `flock` on sidecar files: gone with the process that held them. Order: VM, then files, then
+//! ports, then monitor, then agent.
 
 use std::fs::File;
 use std::path::Path;
@@ -77,6 +77,16 @@ pub async fn events(ctx: &Ctx, uuid: &uuid::Uuid) -> Result<Option<Lock>> {
 pub async fn mending(ctx: &Ctx) -> Result<Lock> {
     let dir = ctx.state_dir();
     take(&dir, "mend.lock", "the mending".to_owned(), WAIT).await
+}
+
+/// The right to begin to use a file that another VM may use or delete, or to delete one: from the last look at who
+/// uses it until what is wanted of it is written down, in a definition or in the record of a change.
+///
+/// # Errors
+/// As [`vm`].
+pub async fn files(ctx: &Ctx) -> Result<Lock> {
+    let dir = ctx.state_dir();
+    take(&dir, "files.lock", "the files of all VMs".to_owned(), WAIT).await
 }
 
 /// The right to hand out forwarded ports.

@@ -224,6 +224,22 @@ pub struct Op {
     pub at: Timestamp,
 }
 
+impl Change {
+    /// Files that this change takes, or is about to delete: nobody else may begin to use them.
+    pub fn claims(&self) -> impl Iterator<Item = &Path> {
+        let (files, disk): (&[PathBuf], Option<&DiskDef>) = match self {
+            Self::Delete { files, .. } => (files, None),
+            Self::DiskAdd { disk, .. } => (&[], Some(disk)),
+            Self::DiskRemove { disk, delete: true } => (&[], Some(disk)),
+            _ => (&[], None),
+        };
+        let disk = disk
+            .into_iter()
+            .flat_map(|disk| std::iter::once(&disk.path).chain(&disk.backing));
+        files.iter().chain(disk).map(PathBuf::as_path)
+    }
+}
+
 /// A change under way, written down. Dropped without `finish`, the file stays for doctor: as that
 /// of a process that is gone, since this one does nothing more about it, however long it lives.
 #[derive(Debug)]

@@ -205,7 +205,15 @@ fn create(dir: &Path, name: &str) -> Result<Outcome> {
 
 async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outcome> {
     if op.phase == Phase::Begun {
-        return dropped(dir, name, "nothing was done yet");
+        let why = match &op.change {
+            // It is powered off before the first disk goes back.
+            Change::SnapshotRestore { .. } => format!(
+                "its disks are as they were; if it ran, it was stopped for the restore: corral start {}",
+                ctx.id(name)
+            ),
+            _ => "nothing was done yet".to_owned(),
+        };
+        return dropped(dir, name, &why);
     }
     let vm = match ctx.store.load(name) {
         Ok(vm) => vm,
@@ -321,6 +329,12 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
         }
         _ => String::new(),
     };
+    if !running {
+        // What is not given back here, doctor finds.
+        for (_, image) in &nodes {
+            let _ = super::image::give_back(&ctx.env, image).await;
+        }
+    }
     dropped(dir, name, &said)
 }
 

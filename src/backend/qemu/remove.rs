@@ -255,6 +255,18 @@ pub fn begin(
                 .remedy("Look at it again: corral info"),
         );
     }
+    for path in &removing.goes {
+        let users = store.users_of(path, name)?;
+        if !users.is_empty() {
+            let users: Vec<_> = users.iter().map(|user| shown(user)).collect();
+            return Err(Error::conflict(format!(
+                "{} has come to need {} since the plan was made. Nothing was done",
+                users.join(", "),
+                quoted(path)
+            ))
+            .remedy("Look at it and ask again."));
+        }
+    }
     cx.checkpoint()?;
     let change = Change::Delete {
         files: removing.goes.clone(),

@@ -1,5 +1,6 @@
 //! Another name: the folder moves, the definition says so, and what is on top of its disks is told.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::store::{DEFINITION, files, real};
 use super::{events, inventory, live, locks, process};
 use crate::backend::contract::{Changes, Prepared, ReadCx, RenameRequest, TaskCx};
 use crate::link::child::{Cmd, run};
-use crate::link::files::move_dir;
+use crate::link::files::{fault, move_dir};
 use crate::model::{Error, EventLevel, Instance, InstanceId, Outcome, Result, Step, shown};
 
 /// Only a header is written.
@@ -210,10 +211,20 @@ async fn possible(ctx: &Ctx, seen: &Seen, to: &str) -> Result<Vec<Overlay>> {
 /// Overlays that other VMs have of images in the folder.
 fn on_top(ctx: &Ctx, vm: &Definition, old: &Path, new: &Path) -> Result<Vec<Overlay>> {
     let mut overlays = Vec::new();
-    let inside: Vec<PathBuf> = files(vm)
+    let mut inside: Vec<PathBuf> = files(vm)
         .map(real)
         .filter(|file| file.starts_with(real(old)))
         .collect();
+    // Whatever else lies there moves with it: what was detached, or laid there for another VM.
+    let others = fs::read_dir(old).map_err(|e| fault("read", old, e))?;
+    inside.extend(
+        others
+            .flatten()
+            .map(|entry| real(&entry.path()))
+            .filter(|file| file.is_file()),
+    );
+    inside.sort();
+    inside.dedup();
     for file in &inside {
         for name in ctx.store.users_of(file, &vm.name)? {
             let other = ctx.store.load(&name).map_err(|error| {

@@ -10,6 +10,7 @@ use super::super::op::{Change, Journal, Phase};
 use super::super::{firmware::Firmware, image, ports};
 use super::{Making, Source, stamp};
 use crate::backend::contract::{Env, TaskCx};
+use crate::backend::qemu::locks;
 use crate::link::child::Cmd;
 use crate::link::files::{fault, make_dir};
 use crate::model::{Error, Result, shown};
@@ -139,6 +140,15 @@ pub fn settled(cx: &TaskCx, dir: &Path, made: Result<()>) -> Result<()> {
 async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()> {
     let mut journal = Journal::begin(dir, Change::Create)?;
     journal.phase(Phase::Working)?;
+    // Once the overlay is there, it is seen by whoever would delete what is below it.
+    let files = match &making.source {
+        Source::Backed { base, .. } => {
+            let files = locks::files(ctx).await?;
+            image::readable(base)?;
+            Some(files)
+        }
+        _ => None,
+    };
     for job in jobs(&ctx.env, making)? {
         cx.checkpoint()?;
         cx.step(job.title);
@@ -147,6 +157,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()>
         })
         .await?;
     }
+    drop(files);
     if let (Some(seed), Some(disk)) = (
         &making.seed,
         making.definition.disks.iter().find(|disk| disk.readonly),

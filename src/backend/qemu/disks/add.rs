@@ -8,6 +8,7 @@ use super::super::slots::{Slot, Slots};
 use super::source::{Source, Wanted, data};
 use super::{Target, failed, gone, live, place, save, show, told, users};
 use crate::backend::contract::{DiskRequest, Prepared, ReadCx, TaskCx};
+use crate::backend::qemu::locks;
 use crate::link::child::Cmd;
 use crate::link::qmp::Qmp;
 use crate::model::{Error, Outcome, Result, Step, shown};
@@ -201,13 +202,15 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Adding) -> Resul
         }
     }
     let made = !matches!(work.source, Source::Image { .. });
+    let files = locks::files(target.ctx).await?;
     if made {
         place::unused(&disk.path)?;
     } else if !users(&target.ctx.store, &disk.path, &vm.name)?.is_empty() {
         return Err(Error::conflict(format!(
-            "{} was given to another VM meanwhile",
+            "{} was given to another VM meanwhile, or is being deleted",
             show(&disk.path)
-        )));
+        ))
+        .remedy("Look who uses it: corral storage info"));
     }
     let mut journal = Journal::begin(
         &target.dir()?,
@@ -216,6 +219,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Adding) -> Resul
             made,
         },
     )?;
+    drop(files);
     journal.phase(Phase::Working)?;
     if made && let Err(error) = place::reserve(&disk.path) {
         return Err(failed(journal, error, Ok(())));

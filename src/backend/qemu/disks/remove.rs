@@ -9,6 +9,7 @@ use super::super::unplug::Unplug;
 use super::live;
 use super::{Target, failed, place, save, show, told, users};
 use crate::backend::contract::{Prepared, ReadCx, TaskCx};
+use crate::backend::qemu::locks;
 use crate::model::{Error, Outcome, Result, State, Step, shown};
 
 /// How long a guest may take to let go of a disk, where the user does not say. It answers within
@@ -158,6 +159,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Removing) -> Res
     let Removing { disk, delete } = work;
     let (ctx, vm, id) = (target.ctx, target.vm(), &target.seen.id);
     let name = shown(&disk.name);
+    let files = locks::files(ctx).await?;
     if delete {
         // Another VM may have come to need it since the plan was made.
         deletable(target, &disk)?;
@@ -169,6 +171,7 @@ pub(super) async fn run(target: &Target<'_>, cx: &TaskCx, work: Removing) -> Res
             delete,
         },
     )?;
+    drop(files);
     let mut live = target.runs();
     if live {
         journal.phase(Phase::Working)?;

@@ -164,10 +164,7 @@ pub(super) async fn mend(ctx: &Ctx, wanted: &str) -> Result<Outcome> {
         )));
     }
     let tool = image::tool(&ctx.env)?;
-    let cmd = Cmd::new(&tool)
-        .args(["check", "-r", "leaks", "--output=json", "-f", "qcow2", "--"])
-        .arg(&path);
-    let output = run(&cmd, MEND).await?;
+    let output = image::give_back(&ctx.env, &path).await?;
     let name = shown(&path.display().to_string()).into_owned();
     match look(&tool, &path, MEND).await? {
         Found::Good => Ok(Outcome::changed(format!("{name} holds no leaks any more"))),

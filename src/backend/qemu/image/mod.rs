@@ -14,7 +14,7 @@ pub use make::{
     From, QUICK, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
     raw_copy_cmd, rebase_cmd, resize_cmd, settle, settle_all, write,
 };
-pub use source::{CHECK, check, defined, disc, needed, needed_as, needed_of, recognise};
+pub use source::{CHECK, check, defined, disc, give_back, needed, needed_as, needed_of, recognise};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,12 +11,14 @@ use super::chain::chain_as;
 use super::known::asked;
 use super::{From, Image, absolute, quoted, readable, show, tool};
 use crate::backend::contract::Env;
-use crate::link::child::{Cmd, run};
+use crate::link::child::{Cmd, Output, run};
 use crate::link::files::fault;
 use crate::model::{Bytes, Error, Result};
 
 /// A check reads all tables of an image: 1 TiB has 128 MiB of them.
 pub const CHECK: Duration = Duration::from_secs(120);
+/// A repair writes them, too.
+const REPAIR: Duration = Duration::from_secs(600);
 
 /// Describes a disk of a VM that is to be copied or stood upon, and makes sure that it can be. Its
 /// definition says its format: of a raw disk the guest decides what its bytes look like. With
@@ -80,6 +82,18 @@ pub async fn check(env: &Env, path: &Path, format: &str) -> Result<Option<String
     let count = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or(0);
     let errors = count("corruptions") + count("check-errors");
     Ok((errors > 0).then(|| format!("{errors} errors")))
+}
+
+/// Gives back clusters of a qcow2 that are taken and hold nothing, as a QEMU that was killed leaves them. Nobody may use
+/// the image meanwhile.
+///
+/// # Errors
+/// When `qemu-img` cannot be run.
+pub async fn give_back(env: &Env, path: &Path) -> Result<Output> {
+    let cmd = Cmd::new(tool(env)?)
+        .args(["check", "-r", "leaks", "--output=json", "-f", "qcow2", "--"])
+        .arg(absolute(path));
+    run(&cmd, REPAIR).await
 }
 
 /// Where the first descriptor of a CD-ROM has its name.

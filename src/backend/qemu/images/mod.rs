@@ -16,6 +16,7 @@ use super::ctx::Ctx;
 use super::storage::{Users, apart};
 use crate::backend::catalogue::{self, CloudImage};
 use crate::backend::contract::{Changes, ImageRequest, Images, Prepared, ReadCx, TaskCx};
+use crate::backend::qemu::locks;
 use crate::model::{Image, Instance, Outcome, Result};
 use delete::Deleting;
 use shelf::Kept;
@@ -133,6 +134,7 @@ impl Changes<ImageRequest> for Pulled {
             Plan::Pull(wanted) => pull::run(&self.0, cx, &wanted).await,
             Plan::Delete(plan) => {
                 let (ctx, cx) = (Arc::clone(&self.0), cx.clone());
+                let _files = locks::files(&ctx).await?;
                 apart(move || delete::run(&ctx, &cx, &plan, &token)).await?
             }
         }

@@ -44,6 +44,13 @@ impl Users {
                 users.chain(file, &id, &mut headers);
             }
         }
+        // What was detached, or kept when its VM was deleted, needs what is below it as ever.
+        for name in ctx.store.folders()? {
+            let id = ctx.id(&name);
+            for (_, below) in ctx.store.images_on_top(&name) {
+                users.chain(&below, &id, &mut headers);
+            }
+        }
         users.folders.sort();
         users.folders.dedup();
         Ok(users)

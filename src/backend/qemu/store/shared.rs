@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::definition::Definition;
 use super::super::image::header;
+use super::super::op;
 use super::{Entry, LONGEST, Store};
 use crate::model::{Error, InstanceId, Result, shown};
 
@@ -115,7 +116,7 @@ impl Store {
                 names(&self.text(&other), &wanted)
             };
             // Whatever a definition says, or whether it says anything: what lies in the folder may be all there is left.
-            if needs || !self.overlays(&other, &wanted).is_empty() {
+            if needs || self.claims(&other, &wanted) || !self.overlays(&other, &wanted).is_empty() {
                 users.push(other);
             }
         }
@@ -123,19 +124,35 @@ impl Store {
         Ok(users)
     }
 
+    /// Whether a change of a VM that is under way, or was left half-done, takes this file or deletes it.
+    fn claims(&self, name: &str, wanted: &Path) -> bool {
+        let record = self.dir(name).ok().map(|dir| op::read(&dir.join(op::FILE)));
+        let Some(Ok(Some(op))) = record else {
+            return false;
+        };
+        op.change.claims().any(|path| real(path) == wanted)
+    }
+
     /// Images in a VM's folder that are on top of this file: those of its definition, detached ones, and those that were
     /// kept when it was deleted.
     pub fn overlays(&self, name: &str, base: &Path) -> Vec<PathBuf> {
+        let base = real(base);
+        let all = self.images_on_top(name).into_iter();
+        all.filter(|(_, below)| real(below) == base)
+            .map(|(image, _)| image)
+            .collect()
+    }
+
+    /// Images in a VM's folder that are on top of another file, and that file.
+    pub fn images_on_top(&self, name: &str) -> Vec<(PathBuf, PathBuf)> {
         let Some(entries) = self.dir(name).ok().and_then(|dir| fs::read_dir(dir).ok()) else {
             return Vec::new();
         };
-        let base = real(base);
         entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|image| {
-                header(image)
-                    .and_then(|header| header.backing)
-                    .is_some_and(|below| real(&below) == base)
+            .filter_map(|entry| {
+                let image = entry.ok()?.path();
+                let below = header(&image)?.backing?;
+                Some((image, below))
             })
             .collect()
     }
