@@ -229,8 +229,9 @@ impl Change {
     pub fn claims(&self) -> impl Iterator<Item = &Path> {
         let (files, disk): (&[PathBuf], Option<&DiskDef>) = match self {
             Self::Delete { files, .. } => (files, None),
-            Self::DiskAdd { disk, .. } => (&[], Some(disk)),
-            Self::DiskRemove { disk, delete: true } => (&[], Some(disk)),
+            Self::DiskAdd { disk, .. } | Self::DiskRemove { disk, delete: true } => {
+                (&[], Some(disk))
+            }
             _ => (&[], None),
         };
         let disk = disk
