@@ -18,6 +18,7 @@ use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
 use super::own_columns::{self, ColumnPicker};
+use super::places::Place;
 use super::presence::{Manners, Presence};
 use super::question::Question;
 use super::reading::Readings;
@@ -446,10 +447,10 @@ pub struct App {
     pub detail: DetailPane,
     /// The pane in the body.
     pub pane: Pane,
-    /// Panes before it.
-    pub back: Vec<Pane>,
-    /// Panes after it.
-    pub forward: Vec<Pane>,
+    /// Places before it.
+    pub back: Vec<Place>,
+    /// Places after it.
+    pub forward: Vec<Place>,
     /// Where keys go.
     pub focus: Focus,
     /// Only the pane with the focus.

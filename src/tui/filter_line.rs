@@ -2,18 +2,21 @@
 
 use super::app::App;
 use super::edit::Line;
+use super::places::Place;
 use crate::action::fleet_api::filter::{Completion, Known, complete};
 
 /// Filters kept of what was entered.
 const ENTERED: usize = 50;
 
 /// The line of the filter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FilterLine {
     /// What is typed.
     pub line: Line,
     /// The filter that it takes the place of, for Esc.
     pub before: String,
+    /// Where it was opened.
+    pub from: Place,
     /// What the word before the cursor may become.
     pub offers: Completion,
     /// Chosen among those.
@@ -31,7 +34,9 @@ impl FilterLine {
             offers: offers(app, &line),
             line,
             before,
-            ..Self::default()
+            from: Place::here(app),
+            chosen: None,
+            recalled: None,
         }
     }
 

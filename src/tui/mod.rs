@@ -29,6 +29,7 @@ pub mod names;
 pub mod native;
 pub mod own_columns;
 pub mod palette;
+pub mod places;
 pub mod presence;
 pub mod prose;
 pub mod question;

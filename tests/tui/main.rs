@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod bulk;
 mod dialogs;
 mod filters;
 mod fixture;

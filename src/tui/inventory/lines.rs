@@ -6,6 +6,13 @@ use super::Inventory;
 use crate::model::{Instance, InstanceId};
 use crate::tui::groups::{Group, Grouping, TreeLine};
 
+/// What was under the cursor: an instance, or a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spot {
+    selected: Option<(String, InstanceId)>,
+    group: Option<String>,
+}
+
 /// What stands in a line.
 #[derive(Clone, Copy, Debug)]
 pub enum Entry<'a> {
@@ -80,6 +87,20 @@ impl Inventory {
     /// Moves the cursor.
     pub fn step(&mut self, by: isize) {
         self.go(self.cursor.saturating_add_signed(by));
+    }
+
+    /// What is under the cursor.
+    pub fn spot(&self) -> Spot {
+        Spot {
+            selected: self.selected.clone(),
+            group: self.group.clone(),
+        }
+    }
+
+    /// Puts the cursor where it was, if that is still there.
+    pub fn return_to(&mut self, spot: Spot) {
+        (self.selected, self.group) = (spot.selected, spot.group);
+        self.find_cursor();
     }
 
     /// Puts the cursor on an instance, if it is shown.

@@ -14,7 +14,7 @@ use crate::model::{FleetView, Instance, InstanceId};
 use crate::tui::groups::{Grouping, Tree};
 use crate::tui::own_columns::Own;
 
-pub use lines::Entry;
+pub use lines::{Entry, Spot};
 
 /// The inventory's own state.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use super::super::filter_line::{self, FilterLine};
 use super::super::input::{Code, Key};
 use super::super::layout;
 use super::super::msg::Effect;
+use super::super::places;
 use super::front;
 use crate::model::Error;
 
@@ -77,8 +78,13 @@ fn enter(app: &mut App) {
         app.complain(&Error::invalid(text));
         return;
     }
-    app.overlays.pop();
+    let Some(Overlay::Filter(filter)) = app.overlays.pop() else {
+        return;
+    };
     let text = app.inventory.filter_text.clone();
+    if text != filter.before {
+        places::leave(app, filter.from);
+    }
     filter_line::note(app, &text);
 }
 

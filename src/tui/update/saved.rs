@@ -26,6 +26,7 @@ pub(super) fn choose(app: &mut App, name: &str) {
         });
         return;
     };
+    front::jump(app);
     let gone = saved::put_on(app, &view);
     front::derive(app);
     app.say(match gone {

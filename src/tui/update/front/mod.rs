@@ -17,7 +17,7 @@ use crate::tui::reading::reload;
 use crate::tui::search as found;
 use crate::tui::update::{columns, filter_line, questions, saved};
 
-pub(super) use panes::{question, quit, show};
+pub(super) use panes::{jump, question, quit, show};
 pub(super) use rows::{derive, set_filter, sort_by};
 pub(super) use tools::{form, send, targets_text};
 
@@ -33,7 +33,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
             filter_line::open(app);
         }
         "filter" => {
-            show(app, Pane::Inventory);
+            jump(app);
             let text = rest.join(" ");
             set_filter(app, &text);
             if app.inventory.filter_error.is_none() {
@@ -65,8 +65,8 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "mark" | "range" | "mark-all" | "unmark" => mark(app, word),
         "context" => context(app, arg),
         "problems" => {
+            jump(app);
             app.inventory.problems = !app.inventory.problems;
-            show(app, Pane::Inventory);
             derive(app);
             let text = if app.inventory.problems {
                 "only problems · ! shows all again"

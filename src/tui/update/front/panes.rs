@@ -6,13 +6,14 @@ use crate::model::{Error, InstanceId, Scope};
 use crate::tui::app::{App, Focus, Overlay, Pane, Tab};
 use crate::tui::dialog::QuitDialog;
 use crate::tui::msg::Effect;
+use crate::tui::places::{self, Place};
 use crate::tui::reading::reload;
 
 /// Puts a pane on the screen; where we were is a way back.
 pub(in crate::tui::update) fn show(app: &mut App, pane: Pane) {
     if app.pane != pane {
-        app.back.push(app.pane);
-        app.forward.clear();
+        let here = Place::here(app);
+        places::leave(app, here);
         app.pane = pane;
         app.focus = Focus::List;
         app.search = None;
@@ -221,24 +222,34 @@ pub(super) fn close(app: &mut App) -> Vec<Effect> {
     quit(app)
 }
 
+/// Notes where we are in the inventory, before it shows something else: `<` leads back.
+pub(in crate::tui::update) fn jump(app: &mut App) {
+    if app.pane == Pane::Inventory {
+        let here = Place::here(app);
+        places::leave(app, here);
+    } else {
+        show(app, Pane::Inventory);
+    }
+}
+
 pub(super) fn back(app: &mut App) {
-    let Some(pane) = app.back.pop() else {
+    let Some(place) = app.back.pop() else {
         app.say("there is nothing before this");
         return;
     };
-    app.forward.push(app.pane);
-    app.pane = pane;
-    app.focus = Focus::List;
+    let here = Place::here(app);
+    app.forward.push(here);
+    places::arrive(app, place);
 }
 
 pub(super) fn forward(app: &mut App) {
-    let Some(pane) = app.forward.pop() else {
+    let Some(place) = app.forward.pop() else {
         app.say("there is nothing after this");
         return;
     };
-    app.back.push(app.pane);
-    app.pane = pane;
-    app.focus = Focus::List;
+    let here = Place::here(app);
+    app.back.push(here);
+    places::arrive(app, place);
 }
 
 /// Leaves; asks first while work is under way.

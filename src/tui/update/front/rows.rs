@@ -1,6 +1,6 @@
 //! Which rows there are, in which order, and which are marked.
 
-use super::panes::show;
+use super::panes::{jump, show};
 use crate::action::fleet_api::sort;
 use crate::model::Error;
 use crate::tui::app::{App, Pane};
@@ -67,7 +67,7 @@ pub(super) fn context(app: &mut App, number: &str) {
             return;
         }
     };
-    show(app, Pane::Inventory);
+    jump(app);
     app.say(match &wanted {
         Some(name) => format!("only context {name} · 0 shows all"),
         None => "all contexts".to_owned(),
