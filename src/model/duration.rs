@@ -4,6 +4,19 @@ use std::time::Duration;
 
 use super::error::{Error, Result};
 
+/// As [`parse_duration`], where people type it: a bare number could mean anything.
+///
+/// # Errors
+/// `Invalid` also for a number without a unit.
+pub fn typed_duration(text: &str) -> Result<Duration> {
+    let number = text.trim();
+    if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(Error::invalid(format!("{number:?} has no unit"))
+            .remedy("Write it like 90s, 5m, 2h or 7d."));
+    }
+    parse_duration(text)
+}
+
 /// `90`, `90s`, `2m`, `4h`, `7d`, `1h30m`.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let bad = || {
@@ -29,8 +42,12 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
             Some(b'w') => (Duration::from_secs(604_800), 1),
             _ => return Err(bad()),
         };
-        let number = u32::try_from(number).map_err(|_| bad())?;
-        let part = unit.checked_mul(number).ok_or_else(bad)?;
+        let part = if unit == Duration::from_secs(1) {
+            Duration::from_secs(number)
+        } else {
+            let number = u32::try_from(number).map_err(|_| bad())?;
+            unit.checked_mul(number).ok_or_else(bad)?
+        };
         total = total.checked_add(part).ok_or_else(bad)?;
         rest = &tail[length..];
     }
@@ -45,9 +62,9 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 pub fn print_duration(span: Duration) -> String {
     let mut seconds = span.as_secs();
     let millis = span.subsec_millis();
-    // More days than are read: a plain number of seconds is.
+    // More days than are read: any number of seconds is.
     if seconds / 86400 > u64::from(u32::MAX) && millis == 0 {
-        return seconds.to_string();
+        return format!("{seconds}s");
     }
     let mut out = String::new();
     for (unit, size) in [("d", 86400), ("h", 3600), ("m", 60), ("s", 1)] {
@@ -86,6 +103,11 @@ mod tests {
         for text in ["", "m", "5x", "-5s", "99999999999999d", "5m3"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+        for text in ["7", " 90 ", "0", ""] {
+            let error = typed_duration(text).unwrap_err().to_string();
+            assert!(error.contains("Write it like 90s, 5m, 2h or 7d"), "{error}");
+        }
+        assert_eq!(typed_duration("7d").unwrap(), Duration::from_secs(604_800));
     }
 
     proptest! {
@@ -93,12 +115,14 @@ mod tests {
         fn any_whole_number_of_seconds_round_trips(seconds in any::<u64>()) {
             let span = Duration::from_secs(seconds);
             prop_assert_eq!(parse_duration(&print_duration(span)).unwrap(), span);
+            prop_assert_eq!(typed_duration(&print_duration(span)).unwrap(), span);
         }
 
         #[test]
         fn round_trips(seconds in 0u64..10_000_000, millis in 0u64..1000) {
             let span = Duration::from_millis(seconds * 1000 + millis);
             prop_assert_eq!(parse_duration(&print_duration(span)).unwrap(), span);
+            prop_assert_eq!(typed_duration(&print_duration(span)).unwrap(), span);
         }
     }
 }

@@ -39,7 +39,7 @@ pub use detail::{
     Snapshot,
 };
 pub use dirs::Dirs;
-pub use duration::{age, parse_duration, print_duration};
+pub use duration::{age, parse_duration, print_duration, typed_duration};
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventLevel};
 pub use field::{Field, FieldKind, GroupNoun};

@@ -289,10 +289,13 @@ async fn rules_name_keep_and_expire() {
         "--expires",
         "1h",
     ];
-    run(
-        &lab,
-        &[&old[..], &["--at", "2020-01-01T00:00:00Z"]].concat(),
+    let past = [&old[..], &["--at", "2020-01-01T00:00:00Z"]].concat();
+    let plan = run(&lab, &[&past[..], &["--dry-run"]].concat());
+    assert!(
+        plan.contains("Expired at 2020-01-01T01:00:00Z already"),
+        "{plan}"
     );
+    run(&lab, &past);
     run(
         &lab,
         &[

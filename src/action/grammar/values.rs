@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 
 use crate::model::{
-    Args, Bytes, Error, Field, FieldKind, Result, parse_duration, print_duration, shown,
+    Args, Bytes, Error, Field, FieldKind, Result, print_duration, shown, typed_duration,
 };
 
 /// The values of these fields that were given.
@@ -50,7 +50,7 @@ pub fn read_value(field: &Field, text: &str) -> Result<Value> {
                 shown(text)
             )))
         }),
-        FieldKind::Duration => parse_duration(text)
+        FieldKind::Duration => typed_duration(text)
             .map(|d| {
                 if d.subsec_millis() == 0 {
                     Value::from(d.as_secs())

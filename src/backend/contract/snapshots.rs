@@ -53,6 +53,17 @@ pub struct TakeSnapshot {
 pub const NUMBER: &str = "{n}";
 
 impl TakeSnapshot {
+    /// What its plan says of its end.
+    pub fn ending(&self, now: Timestamp) -> Option<String> {
+        self.expires_at.map(|end| {
+            if end > now {
+                format!("Expires at {end:.0}: corral gc removes it then")
+            } else {
+                format!("Expired at {end:.0} already: the next corral gc removes it")
+            }
+        })
+    }
+
     /// One of this name, with nothing special.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
@@ -75,6 +86,26 @@ impl TakeSnapshot {
             .filter_map(|name| name.strip_prefix(before)?.strip_suffix(after)?.parse().ok())
             .fold(0, u64::max);
         format!("{before}{}{after}", highest.saturating_add(1))
+    }
+
+    /// Its name among those that are there, each with the rule that made it: another rule's may look like one of
+    /// this and are not counted, but keep their names.
+    pub fn name_after<'a>(
+        &self,
+        there: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+    ) -> String {
+        let there: Vec<_> = there.into_iter().collect();
+        let own = there
+            .iter()
+            .filter(|(_, policy)| *policy == self.policy.as_deref());
+        let mut counted: Vec<String> = own.map(|(name, _)| (*name).to_owned()).collect();
+        loop {
+            let name = self.name_among(counted.iter().map(String::as_str));
+            if counted.contains(&name) || there.iter().all(|(other, _)| *other != name) {
+                return name;
+            }
+            counted.push(name);
+        }
     }
 }
 
@@ -113,6 +144,13 @@ mod tests {
             take.name_among(["n-9-x", "n-10-x", "n-ü-x", "n-", "m-99-x"]),
             "n-11-x"
         );
+        let mut take = TakeSnapshot::named("q-{n}");
+        take.policy = Some("{instance}-{n}".to_owned());
+        let (own, other) = (Some("{instance}-{n}"), Some("{instance}-{date}"));
+        let there = [("q-20271120", other), ("q-3", own), ("q-4", None)];
+        assert_eq!(take.name_after(there), "q-5");
+        assert_eq!(take.name_after([there[0]]), "q-1");
+        assert_eq!(TakeSnapshot::named("a").name_after([("a", None)]), "a");
         assert_eq!(free_name("a", ["b"]), "a");
         assert_eq!(free_name("a", ["a", "a-2"]), "a-3");
     }

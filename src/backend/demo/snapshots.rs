@@ -29,8 +29,8 @@ impl Changes<SnapshotRequest> for Demo {
         }
         match request {
             SnapshotRequest::Create(take) => {
-                let there = guest.snapshots.iter().map(|s| s.name.as_str());
-                let name = take.name_among(there);
+                let there = guest.snapshots.iter();
+                let name = take.name_after(there.map(|s| (s.name.as_str(), s.policy.as_deref())));
                 Ok(self.take(&guest, name, &take))
             }
             SnapshotRequest::Restore {
@@ -132,11 +132,7 @@ impl Demo {
         }
         let mut prepared = Work::new(acts, done).plan(&self.world, guest);
         prepared.losses.extend(losses);
-        if let Some(at) = wanted.expires_at {
-            prepared
-                .notes
-                .push(format!("corral gc removes it after {at}"));
-        }
+        prepared.notes.extend(wanted.ending(jiff::Timestamp::now()));
         if wanted.quiesce && live && consistency == Some(Consistency::Crash) {
             prepared
                 .notes

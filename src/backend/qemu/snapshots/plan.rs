@@ -194,7 +194,10 @@ impl Plan<'_> {
 
     /// The plan, and the name that the snapshot gets.
     pub(super) fn create(&self, take: &TakeSnapshot) -> Result<(Prepared, Take)> {
-        let name = take.name_among(self.tags());
+        let name = take.name_after(self.tags().map(|tag| {
+            let record = self.records.get(tag);
+            (tag, record.and_then(|record| record.policy.as_deref()))
+        }));
         let refuse = |refusal: Refusal| {
             let mut prepared = Prepared::new("", Vec::new());
             prepared.refusals.push(refusal);
@@ -229,11 +232,7 @@ impl Plan<'_> {
                 .notes
                 .push("The TPM's keys are not in it".to_owned());
         }
-        if let Some(end) = take.expires_at {
-            prepared
-                .notes
-                .push(format!("Expires at {end:.0}: corral gc removes it then"));
-        }
+        prepared.notes.extend(take.ending(Timestamp::now()));
         let doomed = self.beyond(take);
         prepared.deletes = !doomed.is_empty();
         for old in &doomed {
