@@ -76,8 +76,7 @@ fn holds(wanted: Wanted, instance: &Instance) -> bool {
         Wanted::State(state) => instance.state == state,
         Wanted::Address => {
             instance.addresses.as_ref().is_some_and(|a| !a.is_empty())
-                || instance.ports.as_ref().is_some_and(|p| !p.is_empty())
-                    && instance.state == State::Running
+                || instance.way_in().is_some() && instance.state == State::Running
         }
         Wanted::Agent => instance.agent == Some(true),
         Wanted::Gone => false,

@@ -4,6 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
+/// Whether programs of this machine can listen on that address.
+pub fn is_here(host: &str) -> bool {
+    is_free_udp(host, 0)
+}
+
 /// Whether a program could take UDP there now.
 pub fn is_free_udp(host: &str, port: u16) -> bool {
     host.parse::<IpAddr>()
@@ -38,6 +43,7 @@ mod tests {
         assert!(is_free("127.0.0.1", port));
         assert!(!is_free("not an address", 80));
         assert!(!is_free("203.0.113.1", 4000));
+        assert!(!is_here("203.0.113.1") && is_here("127.0.0.1") && is_here("0.0.0.0"));
         let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         assert!(!is_free_udp("127.0.0.1", port) && is_free("127.0.0.1", port));

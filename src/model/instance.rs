@@ -137,6 +137,22 @@ pub struct Port {
     pub protocol: String,
 }
 
+impl Port {
+    /// Whether programs connect to it; nothing dials UDP.
+    pub fn is_tcp(&self) -> bool {
+        self.protocol == "tcp"
+    }
+
+    /// Where it is, as people read it: `127.0.0.1:5353/udp`.
+    pub fn place(&self) -> String {
+        if self.is_tcp() {
+            self.host.clone()
+        } else {
+            format!("{}/{}", self.host, self.protocol)
+        }
+    }
+}
+
 fn tcp() -> String {
     "tcp".to_owned()
 }
@@ -220,6 +236,12 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// Where it is reached at a port of its host: that of SSH before others.
+    pub fn way_in(&self) -> Option<&Port> {
+        let all = || self.ports.iter().flatten().filter(|port| port.is_tcp());
+        all().find(|port| port.guest == 22).or_else(|| all().next())
+    }
+
     /// A row with nothing known but its address; `name` is the ID's key.
     pub fn new(
         id: InstanceId,

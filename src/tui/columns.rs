@@ -300,7 +300,7 @@ pub fn cell(app: &App, row: &Instance, column: Column, width: u16) -> (String, R
             }
             _ => unknown(),
         },
-        Column::Address => match (&row.addresses, row.ports.as_deref()) {
+        Column::Address => match (&row.addresses, row.way_in()) {
             (Some(list), _) if !list.is_empty() => {
                 let mut text = list[0].ip.clone();
                 if width >= 24
@@ -310,7 +310,7 @@ pub fn cell(app: &App, row: &Instance, column: Column, width: u16) -> (String, R
                 }
                 (old(text), Role::Text)
             }
-            (_, Some([port, ..])) => (old(port.host.clone()), Role::Text),
+            (_, Some(port)) => (old(port.host.clone()), Role::Text),
             // Not looked for yet is not the same as none.
             (None, _) if row.state == State::Running => ("·".to_owned(), Role::Muted),
             _ => unknown(),

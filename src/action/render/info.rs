@@ -116,7 +116,7 @@ pub(crate) fn block(detail: &Detail, now: Timestamp, colour: bool) -> String {
     if let Some(ports) = row.ports.as_ref().filter(|all| !all.is_empty()) {
         let all: Vec<String> = ports
             .iter()
-            .map(|p| format!("{} -> {}", shown(&p.host), p.guest))
+            .map(|p| format!("{} -> {}", shown(&p.place()), p.guest))
             .collect();
         line("Ports", &all.join("  "));
     }

@@ -63,7 +63,7 @@ impl Changes<CreateRequest> for Demo {
                     .ports
                     .iter()
                     .flatten()
-                    .any(|port| *host != 0 && port.host == wanted)
+                    .any(|port| *host != 0 && port.is_tcp() && port.host == wanted)
             };
             if world.taken(clash) {
                 return refuse(

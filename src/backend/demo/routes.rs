@@ -27,7 +27,7 @@ impl Routes for Demo {
             .ports
             .iter()
             .flatten()
-            .find(|p| p.guest == port)
+            .find(|p| p.guest == port && p.is_tcp())
             .map(|p| (format!("forwarded port {}", p.host), None));
         let address = guest.addresses.first().map(|a| {
             let source = a.source.as_deref().unwrap_or("list");

@@ -64,8 +64,8 @@ pub fn build(vm: &Definition, paths: &Paths, accel: &Accel) -> Result<Vec<String
     let slots = Slots::of(vm)?;
     disks(vm, &slots, &mut args)?;
     cdroms(vm, &slots, &mut args);
-    for (nic, slot) in vm.nics.iter().zip(&slots.nics) {
-        network(nic, *slot, &mut args)?;
+    for (at, (nic, slot)) in vm.nics.iter().zip(&slots.nics).enumerate() {
+        network(nic, at, *slot, &mut args)?;
     }
     sockets(paths, &mut args);
     if vm.tpm {
@@ -239,7 +239,22 @@ pub fn nic_device(model: &str) -> Option<&'static str> {
     }
 }
 
-fn network(nic: &NicDef, slot: Slot, args: &mut Args) -> Result<()> {
+/// The network behind a NIC on QEMU's own, where it is not the usual one. Each card has one to itself: with two in
+/// the same, a guest answers on the other card, and its published ports stay mute. By name, so that it is the
+/// same for a card that was plugged in and after the next start; cards with names of their own come by place.
+pub fn user_net(name: &str, at: usize) -> Option<String> {
+    let number = name
+        .strip_prefix("net")
+        .and_then(|text| text.parse::<u8>().ok())
+        .filter(|n| format!("net{n}") == name);
+    match number {
+        Some(0) => None,
+        Some(n @ 1..=253) => Some(format!("10.0.{}.0/24", n + 2)),
+        _ => Some(format!("10.1.{}.0/24", at % 256)),
+    }
+}
+
+fn network(nic: &NicDef, at: usize, slot: Slot, args: &mut Args) -> Result<()> {
     let name = comma(&nic.name);
     let mut netdev = match nic.network.split_once(':') {
         None if nic.network == "user" => format!("user,id={name}"),
@@ -260,6 +275,9 @@ fn network(nic: &NicDef, slot: Slot, args: &mut Args) -> Result<()> {
         ))
     })?;
     if nic.network == "user" {
+        if let Some(net) = user_net(&nic.name, at) {
+            netdev.push_str(&format!(",net={net}"));
+        }
         for forward in &nic.forwards {
             netdev.push_str(&format!(",hostfwd={}", comma(&forward.rule())));
         }
@@ -369,6 +387,33 @@ mod tests {
         })
         .unwrap();
         assert!(text.contains("hostfwd=tcp:127.0.0.1:2201-:22"), "{text}");
+    }
+
+    #[test]
+    fn each_card_on_the_user_network_has_a_network_to_itself() {
+        let text = line(|vm| {
+            for name in ["net1", "lan", "net01"] {
+                let mut nic = vm.nics[0].clone();
+                nic.name = name.into();
+                vm.nics.push(nic);
+            }
+        })
+        .unwrap();
+        for word in [
+            "user,id=net0 ",
+            "user,id=net1,net=10.0.3.0/24 ",
+            "user,id=lan,net=10.1.2.0/24 ",
+            "user,id=net01,net=10.1.3.0/24 ",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+        // What a running QEMU gets is what the next start gives it.
+        let mut nic = super::super::definition::tests::sample("web", std::path::Path::new("/d"))
+            .nics
+            .remove(0);
+        nic.name = "net1".into();
+        let live = super::super::nics::plug::netdev_args(&nic);
+        assert_eq!(live["net"], "10.0.3.0/24");
     }
 
     #[test]

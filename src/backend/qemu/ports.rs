@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ctx::Ctx;
 use super::definition::{Definition, Forward, Protocol};
 use super::locks::{self, Lock};
+use super::publish::place;
 use super::store::DEFINITION;
 use crate::link::ports as sockets;
 use crate::model::{Error, Result};
@@ -69,6 +70,7 @@ pub async fn claim_for(ctx: &Ctx, forward: &mut Forward) -> Result<Lock> {
 /// # Errors
 /// As [`claim`].
 pub fn refuse_forward(ctx: &Ctx, forward: &Forward) -> Result<()> {
+    is_here(&forward.host)?;
     if forward.port == 0 {
         return Ok(());
     }
@@ -84,13 +86,27 @@ fn is_free(protocol: Protocol, host: &str, port: u16) -> bool {
     }
 }
 
-fn forward_is_free(forward: &Forward) -> bool {
+/// Whether it could be listened on now.
+pub fn forward_is_free(forward: &Forward) -> bool {
     is_free(forward.protocol, &forward.host, forward.port)
 }
 
 const TAKE_ANOTHER: &str = "take another port, or 0 for one that is free";
 
+/// On an address of another machine no port is ever free.
+fn is_here(host: &str) -> Result<()> {
+    if sockets::is_here(host) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{} is no address of this machine",
+        crate::model::shown(host)
+    ))
+    .remedy("Take 127.0.0.1, 0.0.0.0 for all, or one that this shows: ip -br address"))
+}
+
 fn pick(protocol: Protocol, host: &str, taken: &Taken) -> Result<u16> {
+    is_here(host)?;
     (FIRST..u16::MAX)
         .find(|port| !taken.contains_key(&(protocol, *port)) && is_free(protocol, host, *port))
         .ok_or_else(|| {
@@ -115,8 +131,9 @@ pub fn outlook(ctx: &Ctx, vm: &Definition) -> Outlook {
     for forward in forwards(vm) {
         if forward.picked && forward.port != 0 && !forward_is_free(forward) {
             moves.push(format!(
-                "{}:{} is used by another program: another port is picked for the guest's {}",
-                forward.host, forward.port, forward.guest
+                "{} is used by another program: another port is picked for the guest's {}",
+                place(forward),
+                forward.guest
             ));
         } else if !forward.picked && forward.port != 0 {
             blocked = blocked.or(fixed(ctx, vm, forward).err());
@@ -161,10 +178,12 @@ pub async fn settle(ctx: &Ctx, vm: &Definition) -> Result<(Definition, Lock)> {
             fixed(ctx, &before, forward)?;
         }
         if !own.insert(key(forward)) {
-            return Err(
-                Error::invalid(format!("port {} is published twice", forward.port))
-                    .remedy("Give each its own, or 0 for one that is free"),
-            );
+            return Err(Error::invalid(format!(
+                "port {}{} is published twice",
+                forward.port,
+                forward.protocol.suffix()
+            ))
+            .remedy("Give each its own, or 0 for one that is free"));
         }
     }
     if vm != before {
@@ -180,8 +199,10 @@ pub fn moved(before: &Definition, now: &Definition) -> Vec<String> {
         .filter(|(old, new)| old.port != new.port && old.port != 0)
         .map(|(old, new)| {
             format!(
-                "the guest's port {} is at {}:{} now, {} was taken",
-                new.guest, new.host, new.port, old.port
+                "the guest's port {} is at {} now, {} was taken",
+                new.guest,
+                place(new),
+                old.port
             )
         })
         .collect()
@@ -209,18 +230,21 @@ fn refuse_taken(key: (Protocol, u16), host: &str, taken: &Taken, instead: &str) 
     let (protocol, port) = key;
     if let Some(name) = taken.get(&key) {
         return Err(Error::conflict(format!(
-            "port {port} is published by {}",
+            "port {port}{} is published by {}",
+            protocol.suffix(),
             crate::model::shown(name)
         ))
         .remedy(capital(instead)));
     }
+    is_here(host)?;
     if is_free(protocol, host, port) {
         return Ok(());
     }
-    Err(
-        Error::conflict(format!("{host}:{port} is used by another program"))
-            .remedy(format!("See which: ss -lntup 'sport = :{port}'; {instead}")),
-    )
+    Err(Error::conflict(format!(
+        "{host}:{port}{} is used by another program",
+        protocol.suffix()
+    ))
+    .remedy(format!("See which: ss -lntup 'sport = :{port}'; {instead}")))
 }
 
 fn capital(text: &str) -> String {
@@ -234,6 +258,24 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::super::ctx::tests::context;
     use super::*;
+
+    #[test]
+    fn an_address_of_another_machine_is_named_before_any_port() {
+        let root = tempfile::tempdir().unwrap();
+        let ctx = context(root.path());
+        let mut forward = Forward {
+            host: "203.0.113.1".to_owned(),
+            port: 0,
+            guest: 22,
+            protocol: Protocol::Tcp,
+            picked: true,
+        };
+        for port in [0, 2222] {
+            forward.port = port;
+            let error = refuse_forward(&ctx, &forward).unwrap_err();
+            assert!(error.message.contains("no address of this"), "{error}");
+        }
+    }
 
     #[tokio::test]
     async fn a_udp_port_is_claimed_as_one() {

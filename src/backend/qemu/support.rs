@@ -117,7 +117,7 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         Operation::Delete if vm.state.is_active() => {
             Support::Conditional(format!("{id} runs; stop it first, or add --force"))
         }
-        Operation::Route if vm.ports.as_ref().is_some_and(Vec::is_empty) => {
+        Operation::Route if vm.ports.is_some() && vm.way_in().is_none() => {
             Support::Conditional(format!("{id} publishes no port"))
         }
         _ => match cell(operation) {

@@ -89,13 +89,7 @@ pub(crate) fn address(row: &Instance) -> Option<String> {
         .as_ref()
         .and_then(|all| all.first())
         .map(|address| address.ip.clone());
-    let published = row.ports.as_ref().and_then(|ports| {
-        ports
-            .iter()
-            .find(|port| port.guest == 22)
-            .or_else(|| ports.first())
-            .map(|port| port.host.clone())
-    });
+    let published = row.way_in().map(|port| port.host.clone());
     known
         .or(published)
         .map(|address| if row.stale { address + "?" } else { address })

@@ -56,8 +56,10 @@ impl Demo {
                 ),
             );
         }
-        let busy =
-            |host: &str| world.taken(|g| g.base.ports.iter().flatten().any(|p| p.host == host));
+        let busy = |host: &str| {
+            let same = |p: &crate::model::Port| p.host == host && p.protocol == protocol;
+            world.taken(|g| g.base.ports.iter().flatten().any(same))
+        };
         let host = if port == 0 {
             let mut random = Random::new(world.knobs.seed, &format!("port {id} {inside}"));
             let mut host = String::new();

@@ -86,8 +86,13 @@ impl Demo {
     fn no_way_in(&self, guest: &Guest) -> Option<Prepared> {
         let id = guest.id();
         let silent = guest.base.agent == Some(false);
-        let hidden =
-            guest.addresses.is_empty() && guest.base.ports.iter().flatten().all(|p| p.guest != 22);
+        let hidden = guest.addresses.is_empty()
+            && guest
+                .base
+                .ports
+                .iter()
+                .flatten()
+                .all(|p| p.guest != 22 || !p.is_tcp());
         let (lacks, what) = match self.world.dialect {
             Dialect::Incus | Dialect::Peer => return None,
             Dialect::Qemu | Dialect::Libvirt => (

@@ -7,6 +7,7 @@ use super::super::create::{comma_free, free_name, serial};
 use super::super::ctx::Ctx;
 use super::super::definition::{Definition, DiskDef, FORMAT, VARS_NODE, folder_name, mac};
 use super::super::image::{self, quoted, stamp};
+use super::super::publish::place;
 use super::super::snapshots::record::Records;
 use super::super::store::{DEFINITION, lost};
 use super::super::{op, tpm};
@@ -360,8 +361,9 @@ fn rewire(vm: &mut Definition, notes: &mut Vec<String>) {
         for forward in &mut nic.forwards {
             if !forward.picked {
                 notes.push(format!(
-                    "{}:{} stays the original's: another port is picked for the clone's {}",
-                    forward.host, forward.port, forward.guest
+                    "{} stays the original's: another port is picked for the clone's {}",
+                    place(forward),
+                    forward.guest
                 ));
             }
             forward.port = 0;

@@ -7,15 +7,17 @@ use futures::StreamExt as _;
 use tokio::time::Instant;
 
 use super::super::ctx::Ctx;
-use super::super::definition::{Definition, FORMAT};
+use super::super::definition::{Definition, FORMAT, Protocol};
 use super::super::live::{self, Live};
+use super::super::ports::forward_is_free;
+use super::super::publish::place;
 use super::super::snapshots::record::Records;
 use super::super::store::{self, DEFINITION, real};
 use super::super::{image, locks, process};
 use super::running::{self, Runs};
 use super::{disks, failed, fix, mending};
 use crate::backend::contract::ReadCx;
-use crate::link::ports::is_free;
+use crate::link::ports::is_here;
 use crate::model::{Check, Error, Outcome, Result, State, encode_segment};
 
 /// Asked at the same time: one that hangs holds up few others.
@@ -229,44 +231,73 @@ fn taken_ports(ctx: &Ctx, off: &[&Definition], on: &[Runs<'_>]) -> Vec<Check> {
     let mut out = Vec::new();
     // Two VMs with one port are told by themselves.
     let ours = on.iter().flat_map(|runs| &runs.vm.nics);
-    let ours: Vec<u16> = ours.flat_map(|nic| &nic.forwards).map(|f| f.port).collect();
+    let ours: Vec<(Protocol, u16)> = ours
+        .flat_map(|nic| &nic.forwards)
+        .map(|f| (f.protocol, f.port))
+        .collect();
     for vm in off {
         let forwards = vm.nics.iter().flat_map(|nic| &nic.forwards);
         // Where corral picked it, another does as well.
         for f in forwards.filter(|f| f.port > 0 && !f.picked) {
-            if is_free(&f.host, f.port) || ours.contains(&f.port) {
+            if forward_is_free(f) || ours.contains(&(f.protocol, f.port)) {
                 continue;
             }
             let id = ctx.id(&vm.name);
-            let place = format!("{}:{}", f.host, f.port);
+            let place = place(f);
+            let key = format!("qemu.port-taken.{}", port_key(f.protocol, f.port));
+            if !is_here(&f.host) {
+                let what = format!(
+                    "{id} publishes {place}, which is no address of this machine: it cannot start"
+                );
+                let remedy = "Change its definition; this shows the addresses: ip -br address";
+                out.push(Check::warn(&key, what).remedy(remedy));
+                continue;
+            }
             out.push(
                 Check::warn(
-                    &format!("qemu.port-taken.{}", f.port),
+                    &key,
                     format!("{id} publishes {place}, which another program uses: it cannot start"),
                 )
-                .remedy(format!("See which: ss -ltnp 'sport = :{}'", f.port)),
+                .remedy(format!(
+                    "See which: ss -l{}np 'sport = :{}'",
+                    match f.protocol {
+                        Protocol::Tcp => "t",
+                        Protocol::Udp => "u",
+                    },
+                    f.port
+                )),
             );
         }
     }
     out
 }
 
+/// TCP and UDP have ports of their own.
+fn port_key(protocol: Protocol, port: u16) -> String {
+    match protocol {
+        Protocol::Tcp => port.to_string(),
+        Protocol::Udp => format!("{port}-udp"),
+    }
+}
+
 fn ports(ctx: &Ctx, vms: &[&Definition]) -> Vec<Check> {
     let mut out = Vec::new();
-    let mut taken = BTreeMap::<u16, &str>::new();
+    let mut taken = BTreeMap::<(Protocol, u16), &str>::new();
     for vm in vms {
         let forwards = vm.nics.iter().flat_map(|nic| &nic.forwards);
-        for port in forwards.map(|f| f.port).filter(|port| *port > 0) {
-            let Some(other) = taken.insert(port, &vm.name) else {
+        for f in forwards.filter(|f| f.port > 0) {
+            let Some(other) = taken.insert((f.protocol, f.port), &vm.name) else {
                 continue;
             };
             out.push(
                 Check::warn(
-                    &format!("qemu.port.{port}"),
+                    &format!("qemu.port.{}", port_key(f.protocol, f.port)),
                     format!(
-                        "{} and {} both publish port {port}: only one can run",
+                        "{} and {} both publish port {}{}: only one can run",
                         ctx.id(other),
                         ctx.id(&vm.name),
+                        f.port,
+                        f.protocol.suffix(),
                     ),
                 )
                 .remedy("Change one of the definitions."),

@@ -57,7 +57,8 @@ fn list(ctx: &Ctx) -> Result<Vec<Network>> {
         fault: None,
         note: Some(
             "Each guest has a network of its own: it reaches out through this machine, and is reached by published ports \
-only. Guests do not see each other."
+only. Guests do not see each other. A second network interface of a guest has a network to itself as well: net1 \
+that of 10.0.3.0/24, net2 that of 10.0.4.0/24, and so on."
                 .to_owned(),
         ),
     }];

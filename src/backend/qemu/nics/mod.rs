@@ -209,8 +209,9 @@ fn remove_plan(ctx: &Ctx, seen: &Seen, wanted: &str) -> Result<Prepared> {
     let mut prepared = Prepared::new(token, steps);
     for forward in &nic.forwards {
         prepared.losses.push(format!(
-            "port {} published at {}:{}",
-            forward.guest, forward.host, forward.port
+            "port {} published at {}",
+            forward.guest,
+            super::publish::place(forward)
         ));
     }
     Ok(prepared.with(Plan {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::super::argv::nic_device;
+use super::super::argv::{nic_device, user_net};
 use super::super::ctx::Ctx;
 use super::super::definition::{Definition, NicDef};
 use super::super::drive::device_id;
@@ -15,11 +15,14 @@ use super::super::unplug::{Unplug, has_device, unplug};
 use crate::link::qmp::Qmp;
 use crate::model::{Error, ErrorKind, Result, shown};
 
-/// What `netdev_add` gets.
+/// What `netdev_add` gets, as a start would have it.
 pub fn netdev_args(nic: &NicDef) -> Value {
     match nic.network.split_once(':') {
         Some(("bridge", bridge)) => json!({"type": "bridge", "id": nic.name, "br": bridge}),
-        _ => json!({"type": "user", "id": nic.name}),
+        _ => match user_net(&nic.name, 0) {
+            Some(net) => json!({"type": "user", "id": nic.name, "net": net}),
+            None => json!({"type": "user", "id": nic.name}),
+        },
     }
 }
 

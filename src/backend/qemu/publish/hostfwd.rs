@@ -90,7 +90,7 @@ pub async fn add(qmp: &mut Qmp, nic: &str, forward: &Forward) -> Result<()> {
     if is_there(qmp, nic, forward).await? {
         return Ok(());
     }
-    let at = format!("{}:{}", forward.host, forward.port);
+    let at = super::place(forward);
     if said.starts_with("Could not set up") {
         return Err(Error::conflict(format!("{at} cannot be listened on"))
             .remedy("Take another port, or 0 for one that is free"));

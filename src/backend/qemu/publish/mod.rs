@@ -121,7 +121,7 @@ pub(super) fn address_of(text: &str) -> Result<Ipv4Addr> {
 }
 
 /// Where a forward leads, for people.
-fn place(forward: &Forward) -> String {
+pub(super) fn place(forward: &Forward) -> String {
     let port = match forward.port {
         0 => "a free port".to_owned(),
         port => port.to_string(),

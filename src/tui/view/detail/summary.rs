@@ -96,7 +96,7 @@ pub(super) fn summary(app: &App, row: &Instance, detail: Option<&Detail>) -> Vec
         field(
             &mut out,
             "Port",
-            format!("{} is guest port {}", port.host, port.guest),
+            format!("{} is guest port {}", port.place(), port.guest),
         );
     }
     field(&mut out, "OS", row.os.clone().unwrap_or_default());
