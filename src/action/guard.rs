@@ -54,6 +54,20 @@ fn text_to_type(verb: &str, running: &[&TargetPlan], all: &[TargetPlan]) -> Stri
     }
 }
 
+/// The user's answer, where an ID is asked for in place of a name that a keyboard may lack and the name was given
+/// all the same.
+pub fn as_asked(gate: &Gate, targets: &[TargetPlan], consent: &Consent) -> Consent {
+    let mut consent = consent.clone();
+    let mut running = targets.iter().filter(|t| t.changes());
+    if let (Gate::Type { text }, Some(one), None) = (gate, running.next(), running.next())
+        && *text == one.id.to_string()
+        && consent.typed.as_ref() == Some(&one.name)
+    {
+        consent.typed = Some(text.clone());
+    }
+    consent
+}
+
 /// Whether a name can be typed on any keyboard.
 pub fn is_typeable(name: &str) -> bool {
     !name.is_empty()
@@ -144,5 +158,17 @@ mod tests {
             gate(Risk::TypeName, "delete", &odd, false),
             typed("a/w%C3%A9b")
         );
+        let asked = gate(Risk::TypeName, "delete", &odd, false);
+        let answer = |targets: &[TargetPlan], text: &str| {
+            let consent = Consent {
+                typed: Some(text.to_owned()),
+                ..Consent::default()
+            };
+            as_asked(&asked, targets, &consent).typed.unwrap()
+        };
+        assert_eq!(answer(&odd, "wéb"), "a/w%C3%A9b", "as it is called");
+        assert_eq!(answer(&odd, "web"), "web");
+        let two = [target("a", "wéb", false), target("b", "x", false)];
+        assert_eq!(answer(&two, "wéb"), "wéb", "one of several says nothing");
     }
 }

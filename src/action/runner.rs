@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::by_hand;
 use super::engine::Engine;
 use super::grammar::RunOptions;
+use super::guard::as_asked;
 use super::journal::without_secrets;
 use super::planner::{Job, Planned, Work};
 use super::rows;
@@ -41,6 +42,7 @@ pub(super) fn submit(
     } else {
         plan.gate.clone()
     };
+    let consent = &as_asked(&gate, &plan.targets, consent);
     let wanted = options
         .wait_for
         .as_deref()

@@ -47,6 +47,88 @@ fn a_backup_is_not_put_below_linked_clones() {
     assert!(is_filled(&disk, 1));
 }
 
+/// What doctor says; a warning is no failure.
+fn doctor(lab: &Lab) -> String {
+    let mut command = lab.corral(&["doctor"]);
+    let output = command.stdout(std::process::Stdio::piped()).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+#[test]
+fn tcp_and_udp_ports_are_not_taken_for_each_other() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let (port, own) = (lab::free_port(), lab::free_port());
+    fine(&lab, "create web --disk 1MiB --firmware bios -y");
+    fine(&lab, "create dns --disk 1MiB --firmware bios -y");
+    fine(&lab, &format!("ports publish web --port {own}:22"));
+    fine(&lab, &format!("ports publish dns --port {port}:22/udp"));
+    let list = fine(&lab, "list -o json");
+    assert!(list.contains(&format!("127.0.0.1:{port}")), "{list}");
+    let list = fine(&lab, "list");
+    assert!(!list.contains(&format!("127.0.0.1:{port}")), "{list}");
+    let info = fine(&lab, "info dns");
+    let shown = format!("127.0.0.1:{port}/udp -> 22");
+    assert!(info.contains(&shown), "{info}");
+    fine(&lab, &format!("ports publish web --port {port}:80"));
+    assert!(!doctor(&lab).contains("both publish"), "{}", doctor(&lab));
+    // Another program has the same number of the other kind.
+    let _udp = std::net::UdpSocket::bind(("127.0.0.1", own)).unwrap();
+    assert!(
+        !doctor(&lab).contains("another program"),
+        "{}",
+        doctor(&lab)
+    );
+    let _tcp = std::net::TcpListener::bind(("127.0.0.1", own)).unwrap();
+    let said = doctor(&lab);
+    assert!(said.contains("which another program uses"), "{said}");
+    refused(
+        &lab,
+        "ports publish web --port 203.0.113.1:0:22",
+        "203.0.113.1 is no address of this machine",
+    );
+}
+
+#[test]
+fn pulled_images_are_named_wherever_an_image_is_wanted() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let images = lab.root.path().join(".local/share/corral/images");
+    fs::create_dir_all(&images).unwrap();
+    let mut disc = vec![0; 40960];
+    disc[32769..32774].copy_from_slice(b"CD001");
+    fs::write(images.join("cdi.iso"), disc).unwrap();
+    let base = images.join("base.qcow2");
+    let path = base.to_str().unwrap();
+    let make = ["create", "-q", "-f", "qcow2", path, "1M"];
+    tool(lab.root.path(), "qemu-img", &make);
+    fine(&lab, "create web --disk 1MiB --firmware bios -y");
+    fine(&lab, "media insert web --image cdi");
+    fine(&lab, "disk add web --image base --copy");
+    fine(&lab, "disk add web --image base --write-protect");
+    let vm = lab.ctx.store.load("web").unwrap();
+    let medium = vm.cdroms[0].path.as_ref().unwrap();
+    assert!(medium.ends_with("images/cdi.iso"), "{medium:?}");
+    assert!(!vm.disks[1].path.starts_with(&images) && vm.disks[2].path == base);
+    refused(&lab, "media insert web --image cdx", "Did you mean cdi?");
+    refused(&lab, "export web --to -", "standard output");
+
+    // One that was not fetched to its end is told, once nobody writes it.
+    let part = fs::File::create(images.join("half.partial")).unwrap();
+    part.set_len(4096).unwrap();
+    assert!(!doctor(&lab).contains("image half"), "it is being written");
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    part.set_modified(old).unwrap();
+    let said = doctor(&lab);
+    assert!(said.contains("corral image delete half"), "{said}");
+    fine(&lab, "image delete half -y");
+    assert!(!doctor(&lab).contains("image half"));
+}
+
 #[test]
 fn damaged_images_are_not_pulled() {
     if !has_qemu() {
@@ -246,6 +328,11 @@ fn what_must_not_start_is_not_marked_to_start_and_limits_are_named() {
         &lab,
         "snapshot create web --name s --expires 0s",
         "expire as it is made",
+    );
+    refused(
+        &lab,
+        "snapshot create web --name s --expires 7",
+        "Write it like 90s, 5m, 2h or 7d",
     );
     refused(
         &lab,

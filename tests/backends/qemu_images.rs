@@ -327,6 +327,10 @@ async fn what_is_not_what_was_promised_is_never_an_image() {
     }
     let error = bench.fails(&web.url("/part.qcow2"), Some(&sum)).await;
     assert!(error.to_string().contains("another part"), "{error}");
+    assert!(
+        error.to_string().contains("corral image delete part"),
+        "{error}"
+    );
     assert!(bench.delete("part").await.unwrap().changed);
     assert_eq!(bench.files(), Vec::<String>::new());
     let nobody = bench.fails("http://127.0.0.1:1/x.qcow2", None).await;

@@ -37,7 +37,11 @@ const ADD: Row = Row {
             FieldKind::Bytes,
             "Size of a new one; with --copy, of the copy",
         ),
-        Field::new("image", FieldKind::Path, "Attaches this image"),
+        Field::new(
+            "image",
+            FieldKind::Path,
+            "Attaches this image: a file, or the name of one that was pulled",
+        ),
         Field::flag("copy", "Copies --image instead of using it"),
         Field::new(
             "bus",

@@ -7,7 +7,7 @@ use super::super::paths::absolute;
 use super::super::planner::{Planned, Shape, plan_instances};
 use super::super::row::{Group, Row, Run, Targets};
 use crate::backend::contract::{ExportRequest, Request};
-use crate::model::{Action, Field, FieldKind, GroupNoun, Operation, Result, shown};
+use crate::model::{Action, Error, Field, FieldKind, GroupNoun, Operation, Result, shown};
 
 const EXPORT: Row = Row {
     examples: &[
@@ -48,6 +48,12 @@ pub(super) const ROWS: &[&Row] = &[&EXPORT];
 
 async fn export(engine: Arc<Engine>, action: Action) -> Result<Planned> {
     let args = &action.args;
+    if args.text("to") == Some("-") {
+        return Err(
+            Error::invalid("an export has parts and cannot be written to standard output")
+                .remedy("Name a file or a folder; one that is called - is ./-"),
+        );
+    }
     let request = ExportRequest {
         to: absolute(&engine.env().home, args.text("to").unwrap_or_default()),
         format: args.text("format").map(str::to_owned),

@@ -26,7 +26,12 @@ const INSERT: Row = Row {
     noun: GroupNoun::Instances,
     targets: Targets::Some,
     fields: &[
-        Field::new("image", FieldKind::Path, "The image").required(),
+        Field::new(
+            "image",
+            FieldKind::Path,
+            "The image: a file, or the name of one that was pulled",
+        )
+        .required(),
         DRIVE,
         FORCE,
     ],

@@ -115,7 +115,8 @@ async fn sit(
         return Err(Error::refused("SATA takes no disk while the VM runs")
             .remedy(format!("{stop}, or take --bus virtio.")));
     }
-    if bus == "scsi" && !live::has_scsi(qmp).await? {
+    let has_scsi = live::has_scsi(qmp).await?;
+    if bus == "scsi" && !has_scsi {
         return Err(
             Error::refused(format!("{id} was started without a SCSI controller"))
                 .remedy(format!("{stop}, or take --bus virtio.")),
@@ -124,8 +125,13 @@ async fn sit(
     // One that the guest has not let go of yet is in no definition.
     slots.disks.extend(live::taken_spares(qmp).await?);
     let slot = slots.free_for(bus, true).ok_or_else(|| {
-        Error::refused(format!("no root port of {id} is free for another disk"))
-            .remedy(format!("{stop}, or take --bus scsi."))
+        Error::refused(format!("no root port of {id} is free for another disk")).remedy(
+            if has_scsi {
+                format!("{stop}, or take --bus scsi.")
+            } else {
+                stop.clone()
+            },
+        )
     })?;
     Ok((bus.to_owned(), slot))
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::definition::DiskDef;
 use super::super::image::{self, Image};
+use super::super::images::Shelf;
 use super::super::store::{files, real};
 use super::{Target, place, show, users};
 use crate::link::files::fault;
@@ -72,7 +73,8 @@ pub(super) async fn data(
     let Some(from) = wanted
         .image
         .as_deref()
-        .map(|from| image::absolute(from.as_ref()))
+        .map(|from| Shelf::under(env).place(from))
+        .transpose()?
     else {
         if wanted.copy {
             return Err(Error::invalid("--copy: of which image?").remedy("Add --image FILE"));

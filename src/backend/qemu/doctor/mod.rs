@@ -38,6 +38,7 @@ pub async fn checks(ctx: &Ctx, cx: &ReadCx) -> Vec<Check> {
     all.extend(orphans::checks(ctx));
     all.extend(orphans::disks(ctx));
     all.extend(rest::check(ctx));
+    all.extend(rest::partials(ctx));
     all.extend(probes(ctx));
     all.extend(autostart::check(ctx));
     for check in &mut all {

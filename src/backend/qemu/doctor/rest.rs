@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::super::ctx::Ctx;
+use super::super::image::quoted;
+use super::super::images::Shelf;
 use super::{failed, fix, mending};
 use crate::link::files::fault;
-use crate::model::{Check, Outcome, Result, counted};
+use crate::model::{Check, Outcome, Result, counted, encode_segment, shown};
 
 /// The check's name.
 pub(super) const TEMPORARY: &str = "qemu.temporary";
@@ -28,6 +30,29 @@ pub(super) fn check(ctx: &Ctx) -> Option<Check> {
     let check = Check::warn(TEMPORARY, message).remedy("corral doctor --fix");
     let steps = left.iter().map(|file| mending::removal("Remove", file));
     Some(check.by(steps).fix(fix()))
+}
+
+/// One check for each image that was fetched in part: it takes room, and no list shows it.
+pub(super) fn partials(ctx: &Ctx) -> Vec<Check> {
+    let all = Shelf::of(ctx).partials().into_iter();
+    all.map(|part| {
+        let name = shown(&part.name);
+        let pull = part.record.url.as_deref().map_or_else(String::new, |url| {
+            let sum = part.record.checksum.as_deref();
+            let sum = sum.map_or_else(String::new, |sum| format!(" --checksum {sum}"));
+            let url = quoted(Path::new(url));
+            format!("To go on: corral image pull {url} --name {name}{sum}. ")
+        });
+        Check::warn(
+            &format!("qemu.image-partial.{}", encode_segment(&part.name)),
+            format!(
+                "the image {name} was not fetched to its end; {} are kept",
+                part.size
+            ),
+        )
+        .remedy(format!("{pull}To let it go: corral image delete {name}"))
+    })
+    .collect()
 }
 
 /// Removes them.

@@ -217,7 +217,7 @@ fn stopped(error: Error, partial: Partial, path: &Path, wanted: &Wanted) -> Erro
     let mut error = error;
     error.message = format!("{}; {have} are kept", error.message.trim_end_matches('.'));
     error.remedy(format!(
-        "Go on: give the same command again ({})",
+        "Go on: give the same command again ({0}). To begin anew, first: corral image delete {0}",
         wanted.name
     ))
 }

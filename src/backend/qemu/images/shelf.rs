@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use crate::model::{Bytes, Error, Result, is_image_name, nearest, shown};
 const ENDINGS: [&str; 9] = [
     "qcow2", "qcow", "img", "raw", "iso", "vmdk", "vdi", "vhd", "vhdx",
 ];
+
+/// A pull that writes nothing for so long has ended.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// What is known of an image that was pulled; stands beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +80,7 @@ impl Shelf {
         }
     }
 
-    /// The file that a new VM is to be made from: by its path, or by the bare name of an image that is here.
+    /// The file that is meant as an image: by its path, or by the bare name of an image that is here.
     ///
     /// # Errors
     /// As [`Self::path_of`].
@@ -101,6 +105,29 @@ impl Shelf {
     /// What is fetched and not whole yet.
     pub fn partial(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}.partial"))
+    }
+
+    /// What was fetched in part and is not being written, by name; with what is known of where it comes from.
+    pub fn partials(&self) -> Vec<Kept> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let mut all: Vec<Kept> = entries
+            .filter_map(|entry| {
+                let path = entry.path();
+                let name = path.file_name()?.to_str()?.strip_suffix(".partial")?;
+                let meta = fs::symlink_metadata(&path)
+                    .ok()
+                    .filter(fs::Metadata::is_file)?;
+                let quiet = meta.modified().ok()?.elapsed().ok()? > QUIET;
+                quiet.then(|| Kept {
+                    name: name.to_owned(),
+                    size: Bytes(meta.len()),
+                    record: known(&path),
+                    path: path.clone(),
+                })
+            })
+            .collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
     }
 
     /// All images, by name. A name that two files would have is that of the first; the other is called by its file.
@@ -205,14 +232,19 @@ fn kept(path: &Path) -> Option<Kept> {
     let (name, _) = split(file)?;
     // A link leads to an image that is kept elsewhere.
     let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let record = fs::read(record_of(path)).ok();
-    let record = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Some(Kept {
         name: name.to_owned(),
         path: path.to_owned(),
         size: Bytes(meta.len()),
-        record: record.unwrap_or_default(),
+        record: known(path),
     })
+}
+
+fn known(file: &Path) -> Record {
+    let record = fs::read(record_of(file)).ok();
+    record
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
 }
 
 /// Name and ending of an image's file; `None` for any other file.

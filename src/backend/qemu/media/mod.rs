@@ -15,6 +15,7 @@ use super::disks::live::{ANSWER, GAP, SLICE, drive_of, drop_node, file_in};
 use super::disks::{Target, agree, failed, gone, save, show};
 use super::drive::device_id;
 use super::image;
+use super::images::Shelf;
 use super::op::{self, Change, Journal, Phase};
 use super::slots::Slots;
 use super::{events, locks, process};
@@ -120,7 +121,7 @@ async fn plan(target: &Target<'_>, cx: &ReadCx, request: MediaRequest) -> Result
     };
     let image = match image {
         Some(image) => {
-            let path = image::absolute(image.as_ref());
+            let path = Shelf::of(target.ctx).place(&image)?;
             image::disc(&path)?;
             Some(super::store::real(&path))
         }

@@ -1,6 +1,7 @@
 //! Where an export goes: written beside its place, moved there whole.
 
 use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -139,15 +140,17 @@ pub fn fault_of(to: &Path, form: Form, overwrite: bool) -> Result<Option<String>
     };
     let ours = match form {
         Form::Folder => meta.is_dir() && (folder::is_one(to) || is_empty(to)),
-        _ => meta.is_file(),
+        _ => meta.is_file() && looks_like(to, form),
     };
     if !ours {
         let what = if meta.is_dir() {
             "a folder that is no export"
         } else if meta.is_symlink() {
             "a link"
-        } else if meta.is_file() {
+        } else if meta.is_file() && form == Form::Folder {
             "a file"
+        } else if meta.is_file() {
+            "a file that is no such export"
         } else {
             "a device or a pipe"
         };
@@ -165,6 +168,24 @@ pub fn fault_of(to: &Path, form: Form, overwrite: bool) -> Result<Option<String>
             .remedy("Name another place, or replace it: --overwrite"));
     }
     Ok(Some(format!("what is in {place} now")))
+}
+
+/// Whether a file begins as an export of this form does. Of a raw disk nobody can tell, and in an empty file nothing
+/// is lost.
+fn looks_like(file: &Path, form: Form) -> bool {
+    let (at, magic): (u64, &[u8]) = match form {
+        Form::Qcow2 => (0, b"QFI\xfb"),
+        Form::Gz => (0, b"\x1f\x8b"),
+        Form::Ova => (257, b"ustar"),
+        Form::Folder | Form::Raw => return true,
+    };
+    let mut head = vec![0; magic.len()];
+    fs::File::open(file).is_ok_and(|mut file| {
+        file.metadata().is_ok_and(|meta| meta.len() == 0)
+            || (file.seek(SeekFrom::Start(at)).is_ok()
+                && file.read_exact(&mut head).is_ok()
+                && head == magic)
+    })
 }
 
 fn is_empty(dir: &Path) -> bool {
@@ -272,6 +293,9 @@ mod tests {
             ("home", Form::Folder),
             ("home", Form::Ova),
             ("link", Form::Raw),
+            ("file", Form::Ova),
+            ("file", Form::Qcow2),
+            ("file", Form::Gz),
         ] {
             let error = fault_of(&at(name), form, true).unwrap_err();
             assert!(error.message.contains("never replaced"), "{error}");
@@ -279,6 +303,12 @@ mod tests {
         assert!(fault_of(&at("file"), Form::Raw, false).is_err());
         assert!(fault_of(&at("file"), Form::Raw, true).unwrap().is_some());
         assert_eq!(fault_of(&at("new"), Form::Raw, false).unwrap(), None);
+        for (form, at_byte, magic) in [(Form::Qcow2, 0, "QFI\u{fb}"), (Form::Ova, 257, "ustar")] {
+            let mut bytes = vec![0; at_byte];
+            bytes.extend(magic.chars().map(|c| c as u8));
+            fs::write(at("old"), bytes).unwrap();
+            assert!(fault_of(&at("old"), form, true).unwrap().is_some());
+        }
         let error = fault_of(&at("no/new"), Form::Raw, false).unwrap_err();
         assert!(error.remedy.unwrap().starts_with("Make it: mkdir"));
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::super::super::image;
+use super::super::super::marks::check_tag;
 use super::guard::{self, Content, LARGEST, Slice};
 use super::read::{Patience, Source};
 use crate::backend::contract::Env;
@@ -13,7 +14,7 @@ use crate::backend::portable::folder::{self, open_plain};
 use crate::backend::portable::ovf_read::{self, Described, DescribedDisk};
 use crate::backend::portable::tarball::{self, Member};
 use crate::link::files::fault;
-use crate::model::{Bytes, DiskRole, Error, FirmwareKind, Portable, Result, shown};
+use crate::model::{Bytes, DiskRole, Error, FirmwareKind, Portable, Result, counted, shown};
 
 /// Longest descriptor.
 const TEXT: u64 = 4 << 20;
@@ -184,6 +185,30 @@ fn whole(path: &Path, file: &File) -> Result<Slice> {
         inner: false,
         name: path.to_string_lossy().into_owned(),
     })
+}
+
+impl Incoming {
+    /// Drops what no VM here can have, and says so.
+    pub fn leave_odd_out(&mut self) {
+        let before = self.tags.len();
+        self.tags.retain(|tag| check_tag(tag).is_ok());
+        let odd = before - self.tags.len();
+        if odd > 0 {
+            self.notes.push(format!(
+                "{} left out: too long, or with characters that no tag has",
+                counted(odd, "tag")
+            ));
+        }
+        for disk in &mut self.disks {
+            let unknown = |bus: &String| !["virtio", "scsi", "sata"].contains(&bus.as_str());
+            if let Some(bus) = disk.bus.take_if(|bus| unknown(bus)) {
+                self.notes.push(format!(
+                    "the bus \"{}\" is not known here: its disk gets the usual one",
+                    shown(&bus)
+                ));
+            }
+        }
+    }
 }
 
 /// Sizes and a first check of every image.
@@ -446,4 +471,44 @@ fn disk_of(disk: &DescribedDisk, opened: Option<(Slice, File)>) -> Result<InDisk
         bus: None,
         size,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_vm_here_has_is_left_out_and_said() {
+        let disk = |bus: &str| InDisk {
+            reading: Reading::Image(Source {
+                slice: Slice {
+                    path: PathBuf::from("/x"),
+                    offset: 0,
+                    size: 512,
+                    inner: false,
+                    name: "x".to_owned(),
+                },
+                driver: "raw".to_owned(),
+            }),
+            role: DiskRole::Disk,
+            bus: Some(bus.to_owned()),
+            size: Bytes(512),
+        };
+        let mut found = Incoming {
+            tags: vec!["prod".to_owned(), "a\u{1b}[2J".to_owned(), "x".repeat(5000)],
+            disks: vec![disk("foo\u{1b}"), disk("scsi")],
+            ..Incoming::default()
+        };
+        found.leave_odd_out();
+        assert_eq!(found.tags, ["prod"]);
+        let buses: Vec<_> = found.disks.iter().map(|disk| disk.bus.as_deref()).collect();
+        assert_eq!(buses, [None, Some("scsi")]);
+        let notes = found.notes.join("\n");
+        assert!(
+            notes.contains("2 tags left out") && notes.contains("\"foo\\x1b\" is not known"),
+            "{notes}"
+        );
+        found.leave_odd_out();
+        assert_eq!(found.notes.len(), 2);
+    }
 }

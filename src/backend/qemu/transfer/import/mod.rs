@@ -58,7 +58,8 @@ impl Changes<ImportRequest> for Import {
 /// What is wrong with it.
 pub async fn plan(ctx: &Ctx, cx: &ReadCx, request: &ImportRequest) -> Result<Prepared> {
     let from = image::absolute(&request.from);
-    let found = look(&ctx.env, &from, Instant::now() + cx.left().mul_f64(0.5)).await?;
+    let mut found = look(&ctx.env, &from, Instant::now() + cx.left().mul_f64(0.5)).await?;
+    found.leave_odd_out();
     let wanted = wanted(request, &found);
     let mut refusals = Vec::new();
     let pinned = pinned(ctx).await?;
@@ -146,10 +147,7 @@ fn assemble(
     vm.disks.clear();
     for disk in &found.disks {
         let n = vm.disks.len();
-        let own = disk
-            .bus
-            .clone()
-            .filter(|bus| !given("bus") && ["virtio", "scsi", "sata"].contains(&bus.as_str()));
+        let own = disk.bus.clone().filter(|_| !given("bus"));
         let seed = disk.role == DiskRole::Seed;
         if disk.role == DiskRole::Firmware {
             continue;
