@@ -24,6 +24,7 @@ use super::question::Question;
 use super::reading::Readings;
 use super::saved::ViewMenu;
 use super::search::Search;
+use super::since::Aim;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
@@ -255,6 +256,8 @@ pub struct CommandLine {
     pub error: Option<String>,
     /// What is wrong with what is typed, before it is entered.
     pub fault: Option<Fault>,
+    /// What it was opened for.
+    pub aim: Aim,
     /// What was typed before going through earlier lines, and the place among them.
     pub recalled: Option<(String, usize)>,
     /// Earlier lines are offered that have what is typed in them; what was typed before that.
@@ -272,6 +275,8 @@ pub struct Actions {
     pub support: Option<Vec<(Operation, Support)>>,
     /// Chosen row.
     pub row: usize,
+    /// What they were opened for.
+    pub aim: Aim,
 }
 
 /// The list of themes.
@@ -461,6 +466,8 @@ pub struct App {
     pub questions: VecDeque<Question>,
     /// Keys of a sequence so far.
     pub keys: Vec<Key>,
+    /// What the sequence was begun for.
+    pub aim: Aim,
     /// The line at the bottom.
     pub notice: Option<Notice>,
     /// What that line said of a fault in the configuration, while there is one.
@@ -544,6 +551,7 @@ impl App {
             overlays: Vec::new(),
             questions: VecDeque::new(),
             keys: Vec::new(),
+            aim: Aim::default(),
             notice: None,
             config_notice: None,
             requests: 0,

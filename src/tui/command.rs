@@ -100,7 +100,7 @@ pub enum Command {
 }
 
 /// What stands for `{…}` in a command line.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Under {
     /// `{id}`.
     pub id: Option<String>,

@@ -1,11 +1,12 @@
 //! Confirmations: what is asked, which buttons there are, and when keys count.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use super::app::Planning;
 use super::edit::Line;
 use crate::action::grammar;
-use crate::model::{Consent, Gate, Plan};
+use crate::model::{Consent, Gate, Instance, Plan};
 
 /// Keys count only after so much quiet, from when the question is on the screen: on a slow link what
 /// was typed ahead arrives after it.
@@ -95,6 +96,8 @@ pub struct Dialog {
     pub scroll: usize,
     /// Native calls are shown.
     pub natives: bool,
+    /// Its targets as they were when it was asked.
+    pub seen: Vec<Arc<Instance>>,
     /// Stands for a name that not every keyboard can type.
     code: Option<String>,
 }
@@ -104,6 +107,7 @@ impl Dialog {
     pub fn new(plan: Plan, planning: Planning) -> Self {
         Self {
             natives: plan.targets.len() <= 1,
+            seen: Vec::new(),
             code: code(&plan),
             plan,
             planning,

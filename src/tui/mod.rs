@@ -39,6 +39,7 @@ mod run;
 pub mod saved;
 pub mod search;
 pub mod secret;
+pub mod since;
 pub mod terminal;
 pub mod text;
 pub mod theme;

@@ -4,6 +4,7 @@
 
 mod asked;
 mod completion;
+mod days;
 mod guest;
 #[path = "../backends/guest.rs"]
 mod installed;

@@ -43,7 +43,10 @@ async fn snapshots_of_the_marked_stand_as_trees_and_the_one_under_the_cursor_is_
         (action.verb.as_str(), action.targets.len()),
         ("snapshot list", 3)
     );
-    frame("snapshots_of_marked", &bench.app);
+    // Ages as they are at the fleet's own moment, whenever this is run.
+    let mut then = bench.app.clone();
+    then.now = "2026-11-30T06:00:00Z".parse().unwrap();
+    frame("snapshots_of_marked", &then);
     let text = bench.screen();
     assert!(
         text.contains("local/scratch") && text.contains("no snapshots"),

@@ -18,6 +18,7 @@ mod keys;
 mod lines;
 mod live;
 mod marks;
+mod meanwhile;
 mod metrics;
 mod nouns;
 mod others;

@@ -3,6 +3,7 @@
 use super::super::app::{App, Overlay, Pane, Planning, Submitting};
 use super::super::dialog::Dialog;
 use super::super::msg::Effect;
+use super::super::since;
 use crate::action::by_hand::Opened;
 use crate::action::grammar::Invocation;
 use crate::action::{Row, Run};
@@ -142,8 +143,10 @@ pub(super) fn planned(app: &mut App, planning: Planning, plan: Plan) -> Vec<Effe
     }
     app.overlays
         .retain(|o| !matches!(o, Overlay::Dialog(_) | Overlay::Actions(_)));
-    app.overlays
-        .push(Overlay::Dialog(Box::new(Dialog::new(plan, planning))));
+    let seen = since::seen(app, &plan);
+    let mut dialog = Dialog::new(plan, planning);
+    dialog.seen = seen;
+    app.overlays.push(Overlay::Dialog(Box::new(dialog)));
     Vec::new()
 }
 

@@ -6,8 +6,9 @@ use super::super::input::{Code, Key};
 use super::super::keymap::Found;
 use super::super::layout;
 use super::super::msg::Effect;
+use super::super::since::Aim;
 use super::{changes, front, overlays};
-use crate::model::{InstanceId, SnapshotRef};
+use crate::model::{Error, InstanceId, SnapshotRef};
 
 /// Twice within so many milliseconds leaves.
 const TWICE_MS: u64 = 1000;
@@ -47,10 +48,18 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match keymap.find(&sections, &keys) {
         Found::Run(binding) => {
             let run = binding.run.clone();
+            let is_sequence = !app.keys.is_empty();
             app.keys.clear();
+            if is_sequence {
+                let aim = std::mem::take(&mut app.aim);
+                return aimed(app, &run, &aim);
+            }
             line(app, &run)
         }
         Found::Prefix(_) => {
+            if app.keys.is_empty() {
+                app.aim = aim(app);
+            }
             app.keys = keys;
             Vec::new()
         }
@@ -174,6 +183,26 @@ fn snapshot(app: &App) -> Option<String> {
         name: snapshot.name.clone(),
     };
     Some(reference.to_string())
+}
+
+/// What a menu or a line is opened for.
+pub(super) fn aim(app: &App) -> Aim {
+    Aim::at(app, under(app))
+}
+
+/// Carries out a line that was begun for something: never on something else that has come there since.
+pub(super) fn aimed(app: &mut App, text: &str, aim: &Aim) -> Vec<Effect> {
+    let missed = text
+        .contains('{')
+        .then(|| aim.missed(app, under(app)))
+        .flatten();
+    match missed {
+        Some(why) => {
+            app.complain(&Error::conflict(why));
+            Vec::new()
+        }
+        None => line(app, text),
+    }
 }
 
 /// Carries out a command line of a key or of `:`.

@@ -279,9 +279,9 @@ fn actions(app: &mut App, key: Key) -> Vec<Effect> {
                 app.say(text);
                 return Vec::new();
             }
-            let run = row.run.clone();
+            let (run, aim) = (row.run.clone(), actions.aim.clone());
             app.overlays.pop();
-            return keys::line(app, &run);
+            return keys::aimed(app, &run, &aim);
         }
         Code::Char('y') => {
             let command = rows

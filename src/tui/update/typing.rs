@@ -56,7 +56,10 @@ pub(super) fn clear(app: &mut App) -> bool {
         return false;
     };
     let had = !command.line.text().is_empty() || command.search.is_some();
-    *command = CommandLine::default();
+    *command = CommandLine {
+        aim: std::mem::take(&mut command.aim),
+        ..CommandLine::default()
+    };
     had
 }
 
@@ -240,7 +243,8 @@ fn enter(app: &mut App) -> Vec<Effect> {
     };
     command.error = None;
     command.fault = None;
-    let mut effects = keys::line(app, &text);
+    let aim = command.aim.clone();
+    let mut effects = keys::aimed(app, &text, &aim);
     let wrong = app
         .overlays
         .iter()

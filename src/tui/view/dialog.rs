@@ -13,6 +13,8 @@ use super::super::theme::Role;
 use crate::model::{TargetPlan, counted, shown, shown_width};
 
 const WIDTH: u16 = 78;
+/// So many machines that have changed meanwhile are named.
+const TOLD: usize = 5;
 
 /// What a dialog says, as it stands on the screen.
 struct Laid {
@@ -196,6 +198,15 @@ fn lines(app: &App, dialog: &Dialog) -> Vec<(String, Role)> {
     let plan = &dialog.plan;
     if let Some(note) = &dialog.planning.note {
         out.push((format!("Asked again: {note}"), Role::Warn));
+    }
+    let changed = super::super::since::told(app, &dialog.seen);
+    let more = changed.len().saturating_sub(TOLD);
+    out.extend(changed.into_iter().take(TOLD).map(|t| (t, Role::Warn)));
+    if more > 0 {
+        out.push((
+            format!("… and {more} more are not as they were"),
+            Role::Warn,
+        ));
     }
     match plan.targets.as_slice() {
         [] => out.push(("Nothing is concerned.".to_owned(), Role::Warn)),

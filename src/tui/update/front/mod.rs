@@ -27,7 +27,13 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
     match word {
         "go" => return go(app, arg),
         "help" => app.overlays.push(Overlay::Help(0)),
-        "command" => app.overlays.push(Overlay::Command(CommandLine::default())),
+        "command" => {
+            let line = CommandLine {
+                aim: super::keys::aim(app),
+                ..CommandLine::default()
+            };
+            app.overlays.push(Overlay::Command(line));
+        }
         "filter" if rest.is_empty() => {
             show(app, Pane::Inventory);
             filter_line::open(app);

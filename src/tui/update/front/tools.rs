@@ -77,12 +77,14 @@ pub(super) fn actions(app: &mut App) -> Vec<Effect> {
         return Vec::new();
     }
     let number = app.number();
-    app.overlays.push(Overlay::Actions(Actions {
+    let actions = Actions {
         title: targets_text(app),
         asked: number,
         support: None,
         row: 0,
-    }));
+        aim: keys::aim(app),
+    };
+    app.overlays.push(Overlay::Actions(actions));
     vec![Effect::Support(
         number,
         targets.iter().map(|row| row.id.clone()).collect(),
