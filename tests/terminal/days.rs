@@ -123,7 +123,7 @@ fn what_is_wrong_is_hunted_down() {
     let screen = pane.wait_for("hv1/builder");
     let rows = screen.lines().skip_while(|l| !l.contains("REMEDY")).skip(1);
     let at = rows.take_while(|l| !l.contains("hv1/builder")).count();
-    pane.keys(&"Down ".repeat(at).trim_end().to_owned());
+    pane.keys("Down ".repeat(at).trim_end());
     pane.keys("Enter");
     pane.wait_for("Summary");
     pane.wait_for("guest panicked");
