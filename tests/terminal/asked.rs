@@ -9,6 +9,10 @@ const DEMO: &str = "--demo=up=hv2+vc-old,pace=0";
 /// A command whose exit code comes to a file of its own.
 fn run(pane: &Pane, words: &str, code: &str) {
     pane.line("clear");
+    // What was asked before is gone: it would be taken for this question.
+    pane.until("a screen without questions", |screen| {
+        !screen.contains("[y/N]") && !screen.contains(" to go on:")
+    });
     pane.line(&format!("{CORRAL} {words}; echo $? > {code}"));
 }
 

@@ -256,6 +256,18 @@ impl Journal {
     /// # Errors
     /// `Conflict` while another change of the VM is under way or was left unfinished.
     pub fn begin(dir: &Path, change: Change) -> Result<Self> {
+        Self::begin_at(dir, change, Phase::Begun)
+    }
+
+    /// [`Journal::begin`] of what works from its first step on: one record less on the disk.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn working(dir: &Path, change: Change) -> Result<Self> {
+        Self::begin_at(dir, change, Phase::Working)
+    }
+
+    fn begin_at(dir: &Path, change: Change, phase: Phase) -> Result<Self> {
         let file = dir.join(FILE);
         if let Some(op) = read(&file)? {
             let who = op.change.title();
@@ -273,7 +285,7 @@ impl Journal {
         let op = Op {
             format: FORMAT,
             change,
-            phase: Phase::Begun,
+            phase,
             pid,
             pid_start: process_start(pid).unwrap_or_default(),
             at: Timestamp::now(),

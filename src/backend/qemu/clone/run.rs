@@ -9,7 +9,7 @@ use super::super::create::{claim_folder, define, settled};
 use super::super::ctx::Ctx;
 use super::super::families::first_start;
 use super::super::image;
-use super::super::op::{Change, Journal, Phase};
+use super::super::op::{Change, Journal};
 use super::super::{events, inventory, locks, process};
 use super::{Cloning, identity, plan};
 use crate::backend::contract::TaskCx;
@@ -60,8 +60,7 @@ pub(super) async fn run(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, token: &str) 
 }
 
 async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<()> {
-    let mut journal = Journal::begin(dir, Change::Create)?;
-    journal.phase(Phase::Working)?;
+    let journal = Journal::working(dir, Change::Create)?;
     for job in &cloning.jobs {
         cx.checkpoint()?;
         cx.step(job.title.clone());
@@ -88,7 +87,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<(
     // Once for all of them: what is defined is on the disk.
     image::settle_all(cloning.jobs.iter().map(|job| job.to.clone()).collect()).await?;
     define(ctx, &cloning.definition).await?;
-    journal.phase(Phase::Recording)?;
+    // With the definition it is complete, whoever ends it.
     journal.finish()
 }
 

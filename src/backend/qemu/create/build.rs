@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::ctx::Ctx;
 use super::super::definition::Definition;
-use super::super::op::{Change, Journal, Phase};
+use super::super::op::{Change, Journal};
 use super::super::{firmware::Firmware, image, ports};
 use super::{Making, Source, stamp};
 use crate::backend::contract::{Env, TaskCx};
@@ -138,8 +138,7 @@ pub fn settled(cx: &TaskCx, dir: &Path, made: Result<()>) -> Result<()> {
 }
 
 async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()> {
-    let mut journal = Journal::begin(dir, Change::Create)?;
-    journal.phase(Phase::Working)?;
+    let journal = Journal::working(dir, Change::Create)?;
     // Once the overlay is there, it is seen by whoever would delete what is below it.
     let files = match &making.source {
         Source::Backed { base, .. } => {
@@ -168,7 +167,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, making: &Making, dir: &Path) -> Result<()>
     cx.checkpoint()?;
     cx.step("Define it");
     define(ctx, &making.definition).await?;
-    journal.phase(Phase::Recording)?;
+    // With the definition it is complete, whoever ends it.
     journal.finish()
 }
 

@@ -9,7 +9,7 @@ use super::super::super::ctx::Ctx;
 use super::super::super::definition::FirmwareKind;
 use super::super::super::families::first_start;
 use super::super::super::image::{self, quoted};
-use super::super::super::op::{Change, Journal, Phase};
+use super::super::super::op::{Change, Journal};
 use super::super::super::{events, store};
 use super::super::convert::internal;
 use super::guard::{self, Content, Slice};
@@ -218,8 +218,7 @@ fn inner(slice: &Slice, file: &mut File, mut go: impl FnMut(u64) -> Result<()>) 
 }
 
 async fn fill(ctx: &Ctx, cx: &TaskCx, importing: &Importing, dir: &Path) -> Result<()> {
-    let mut journal = Journal::begin(dir, Change::Import)?;
-    journal.phase(Phase::Working)?;
+    let journal = Journal::working(dir, Change::Import)?;
     let mut definition = importing.making.definition.clone();
     let total: u64 = importing.found.disks.iter().map(|disk| disk.size.0).sum();
     let mut before = 0;
@@ -253,7 +252,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, importing: &Importing, dir: &Path) -> Resu
     cx.checkpoint()?;
     cx.step("Define it");
     create::define(ctx, &definition).await?;
-    journal.phase(Phase::Recording)?;
+    // With the definition it is complete, whoever ends it.
     journal.finish()
 }
 
