@@ -152,6 +152,56 @@ fn main() {
             BatchSize::LargeInput,
         );
     });
+    bench.bench_function("sort by address and frame", |b| {
+        b.iter_batched_ref(
+            || {
+                let mut app = shown.clone();
+                press(&mut app, "o");
+                app
+            },
+            |app| {
+                press(app, "a");
+                black_box(frame(app))
+            },
+            BatchSize::LargeInput,
+        );
+    });
+    bench.bench_function("value of a filter offered and frame", |b| {
+        b.iter_batched_ref(
+            || {
+                let mut app = shown.clone();
+                for key in ["/", "n", "a", "m", "e"] {
+                    press(&mut app, key);
+                }
+                app
+            },
+            |app| {
+                press(app, ":");
+                black_box(frame(app))
+            },
+            BatchSize::LargeInput,
+        );
+    });
+    let mut tree = shown.clone();
+    press(&mut tree, "t");
+    press(&mut tree, "*");
+    bench.bench_function("frame of a tree, all marked", |b| {
+        b.iter(|| black_box(frame(&tree)));
+    });
+    bench.bench_function("filter keystroke in a tree and frame", |b| {
+        b.iter_batched_ref(
+            || {
+                let mut app = tree.clone();
+                press(&mut app, "/");
+                app
+            },
+            |app| {
+                press(app, "w");
+                black_box(frame(app))
+            },
+            BatchSize::LargeInput,
+        );
+    });
     bench.bench_function("changed fleet taken in", |b| {
         let view = fleet.view();
         b.iter_batched_ref(

@@ -69,6 +69,8 @@ pub struct Group {
     pub running: usize,
     /// How many of them have a problem.
     pub problems: usize,
+    /// How many of them are marked.
+    pub marked: usize,
     /// The worst state among them, and what that is.
     pub worst: Option<(State, Role)>,
 }
@@ -185,6 +187,7 @@ impl Tree {
             range: at..at,
             running: 0,
             problems: 0,
+            marked: 0,
             worst: None,
         });
         let group = self.groups.len() - 1;
@@ -218,6 +221,14 @@ impl Tree {
             {
                 group.worst = Some((row.state, role));
             }
+        }
+    }
+
+    /// Counts the rows of each group that are marked.
+    pub fn count_marks(&mut self, is_marked: &[bool]) {
+        for group in &mut self.groups {
+            let members = &self.members[group.range.clone()];
+            group.marked = members.iter().filter(|n| is_marked[**n]).count();
         }
     }
 

@@ -1,11 +1,10 @@
 //! Which instances are marked: by identity, whatever is shown of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{Entry, Inventory};
-use crate::model::{Instance, InstanceId};
-use crate::tui::groups::Group;
+use crate::model::{FleetView, Instance, InstanceId};
 
 impl Inventory {
     /// Whether a row is marked.
@@ -29,15 +28,6 @@ impl Inventory {
             self.marks.extend(here);
         }
         self.step(1);
-    }
-
-    /// How many rows of a group are marked.
-    pub fn marked_in(&self, group: &Group) -> usize {
-        if self.marks.is_empty() {
-            return 0;
-        }
-        let rows = self.tree.rows_of(group).iter();
-        rows.filter(|n| self.is_marked(&self.rows[**n])).count()
     }
 
     /// Begins a range, or marks from its begin to here; how many were marked.
@@ -86,16 +76,27 @@ impl Inventory {
     }
 
     /// Marked, but not shown.
-    pub fn hidden_marks(&self) -> Vec<Arc<Instance>> {
-        if self.marked.is_empty() {
-            return Vec::new();
+    pub fn hidden_marks(&self) -> &[Arc<Instance>] {
+        &self.hidden
+    }
+
+    /// Works out what is marked, where, and what of it is hidden: once, not for every frame.
+    pub(super) fn count_marks(&mut self, fleet: &FleetView) {
+        self.marked.clear();
+        self.hidden.clear();
+        if self.marks.is_empty() {
+            return;
         }
-        let shown: BTreeSet<&InstanceId> = self.rows.iter().map(|row| &row.id).collect();
-        self.marked
-            .iter()
-            .filter(|row| !shown.contains(&row.id))
-            .cloned()
-            .collect()
+        let shown: HashSet<&InstanceId> = self.rows.iter().map(|row| &row.id).collect();
+        let marked = fleet.instances.iter().filter(|row| self.is_marked(row));
+        let marked: Vec<Arc<Instance>> = marked.cloned().collect();
+        let hidden = marked.iter().filter(|row| !shown.contains(&row.id));
+        self.hidden = hidden.cloned().collect();
+        self.marked = marked;
+        if self.is_tree() {
+            let is_marked: Vec<bool> = self.rows.iter().map(|row| self.is_marked(row)).collect();
+            self.tree.count_marks(&is_marked);
+        }
     }
 
     /// What an action would act on: visible marks, else the row under the cursor.

@@ -60,6 +60,8 @@ pub struct Inventory {
     pub range: Option<String>,
     /// All instances of the fleet that are marked, in the fleet's order.
     pub marked: Vec<Arc<Instance>>,
+    /// Those of them that are not among the rows.
+    hidden: Vec<Arc<Instance>>,
     /// The fleet that `order` is of.
     sorted: Vec<Arc<Instance>>,
     /// The column and the direction that `order` is in.
@@ -94,6 +96,7 @@ impl Default for Inventory {
             marks: BTreeSet::new(),
             range: None,
             marked: Vec::new(),
+            hidden: Vec::new(),
             sorted: Vec::new(),
             sorted_by: None,
             order: Vec::new(),
@@ -156,12 +159,7 @@ impl Inventory {
         self.gaps = self.find_gaps(fleet, cx);
         self.tree = Tree::of(self.grouping, &self.rows, fleet, &self.folded);
         self.find_cursor();
-        self.marked = if self.marks.is_empty() {
-            Vec::new()
-        } else {
-            let marked = |row: &&Arc<Instance>| self.marks.contains(&row.identity());
-            fleet.instances.iter().filter(marked).cloned().collect()
-        };
+        self.count_marks(fleet);
     }
 
     /// What the filter asks for and nobody knows of every instance.

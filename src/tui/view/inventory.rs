@@ -64,7 +64,7 @@ fn table(app: &App, area: Rect, canvas: &mut Canvas) {
             }
         };
         match entry {
-            Entry::Group(group) => heading(app, group, line, &style, canvas),
+            Entry::Group(group) => heading(group, line, &style, canvas),
             Entry::Row(row, depth) => cells(app, row, depth, line, &laid, &style, canvas),
         }
         y += 1;
@@ -108,15 +108,9 @@ fn cells(
 }
 
 /// The heading of a group: its name, how many, how they are.
-fn heading(
-    app: &App,
-    group: &Group,
-    line: Rect,
-    style: &dyn Fn(Role) -> Style,
-    canvas: &mut Canvas,
-) {
+fn heading(group: &Group, line: Rect, style: &dyn Fn(Role) -> Style, canvas: &mut Canvas) {
     let y = line.y;
-    let marked = app.inventory.marked_in(group);
+    let marked = group.marked;
     if marked > 0 {
         canvas.put_styled(line.x, y, 1, ">", style(Role::Mark));
     }
