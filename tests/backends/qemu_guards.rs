@@ -474,6 +474,8 @@ fn what_was_kept_or_detached_holds_the_image_below_it() {
         &["create", "-q", "-f", "qcow2", path, "8M"],
     );
     fine(&lab, &format!("image pull file://{path} --name tw"));
+    fine(&lab, "create other --disk 8MiB --firmware bios -y");
+    refused(&lab, "disk add other --image tw", "is a pulled image");
     for name in ["kept", "detached"] {
         fine(
             &lab,

@@ -222,6 +222,13 @@ fn attachable(
         ))
         .remedy(copy));
     }
+    if !wanted.readonly && file.starts_with(real(Shelf::under(&target.ctx.env).dir())) {
+        return Err(Error::refused(format!(
+            "{} is a pulled image: what is made of it later would have what this VM writes",
+            show(from)
+        ))
+        .remedy(copy));
+    }
     if !wanted.readonly {
         rustix::fs::access(&file, rustix::fs::Access::WRITE_OK)
             .map_err(|e| fault("write", &file, e.into()))?;
