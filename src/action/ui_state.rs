@@ -28,6 +28,10 @@ pub struct UiState {
     pub sort: Option<String>,
     /// The detail is open.
     pub detail: Option<bool>,
+    /// Its share of the width, in percent, where it stands beside the list.
+    pub beside: Option<u16>,
+    /// Its share of the height, where it stands below.
+    pub below: Option<u16>,
     /// Filters entered before, the newest last.
     pub filters: Vec<String>,
     /// Columns of the inventory by the smallest width they are for.
@@ -152,6 +156,8 @@ fn of(table: &toml::Table) -> (UiState, Option<Error>) {
         theme: value(table, "theme", &mut fault),
         sort: value(table, "sort", &mut fault),
         detail: value(table, "detail", &mut fault),
+        beside: value(table, "beside", &mut fault),
+        below: value(table, "below", &mut fault),
         filters: value(table, "filters", &mut fault).unwrap_or_default(),
         columns: value(table, "columns", &mut fault),
         group: value(table, "group", &mut fault),
@@ -180,6 +186,8 @@ fn write(file: &Path, state: &UiState) -> Result<()> {
         theme,
         sort,
         detail,
+        beside,
+        below,
         filters,
         columns,
         group,
@@ -191,6 +199,8 @@ fn write(file: &Path, state: &UiState) -> Result<()> {
         ("theme", theme.map(toml::Value::from)),
         ("sort", sort.map(toml::Value::from)),
         ("detail", detail.map(toml::Value::from)),
+        ("beside", written(beside)),
+        ("below", written(below)),
         ("filters", filters.map(toml::Value::from)),
         ("columns", written(columns)),
         ("group", group.map(toml::Value::from)),

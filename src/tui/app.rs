@@ -25,6 +25,7 @@ use super::reading::Readings;
 use super::saved::ViewMenu;
 use super::search::Search;
 use super::since::Aim;
+use super::split::Split;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
@@ -496,6 +497,12 @@ pub struct App {
     pub interrupt: Option<u64>,
     /// Mouse reports are on.
     pub mouse: bool,
+    /// Where and when the last click was, for the second of two.
+    pub clicked: Option<(u64, u16, u16)>,
+    /// The line between list and detail is being pulled.
+    pub dragging: bool,
+    /// How list and detail share the screen.
+    pub split: Split,
     /// Instances whose load was asked to be measured.
     pub watched: Vec<InstanceId>,
     /// What the terminal was last told besides the screen.
@@ -566,6 +573,12 @@ impl App {
             views: Arc::new(setup.kept.views.clone().unwrap_or_default()),
             interrupt: None,
             watched: Vec::new(),
+            clicked: None,
+            dragging: false,
+            split: Split {
+                beside: setup.kept.beside,
+                below: setup.kept.below,
+            },
             presence: Presence::default(),
             leaving: false,
             setup,

@@ -53,6 +53,10 @@ pub const FRONT: &[(&str, &str)] = &[
         "Folds what the cursor of a definition is in; all: all",
     ),
     ("secrets", "Secrets of a definition shown or hidden"),
+    (
+        "split",
+        "Shares the screen: larger or smaller detail, or percent",
+    ),
     ("sort", "Sorts by a column"),
     (
         "columns",
@@ -85,6 +89,7 @@ const TAKES: &[(&str, usize)] = &[
     ("view", usize::MAX),
     ("search", usize::MAX),
     ("fold", 1),
+    ("split", 1),
     ("copy", 1),
     ("theme", 1),
 ];

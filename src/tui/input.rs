@@ -136,8 +136,12 @@ pub enum Input {
     Paste(String),
     /// The left button went down at a column and row.
     Click(u16, u16),
-    /// The wheel was turned; down is true.
-    Wheel(bool),
+    /// The pointer is at a column and row, the left button down.
+    Drag(u16, u16),
+    /// The left button is up again.
+    Release,
+    /// The wheel was turned, over a column and row; down is true.
+    Wheel(bool, u16, u16),
     /// The terminal has a new size.
     Resize(u16, u16),
 }
@@ -160,8 +164,10 @@ fn one(event: Event) -> Option<Input> {
         Event::Resize(width, height) => Some(Input::Resize(width, height)),
         Event::Mouse(mouse) => match mouse.kind {
             MouseEventKind::Down(MouseButton::Left) => Some(Input::Click(mouse.column, mouse.row)),
-            MouseEventKind::ScrollDown => Some(Input::Wheel(true)),
-            MouseEventKind::ScrollUp => Some(Input::Wheel(false)),
+            MouseEventKind::Drag(MouseButton::Left) => Some(Input::Drag(mouse.column, mouse.row)),
+            MouseEventKind::Up(MouseButton::Left) => Some(Input::Release),
+            MouseEventKind::ScrollDown => Some(Input::Wheel(true, mouse.column, mouse.row)),
+            MouseEventKind::ScrollUp => Some(Input::Wheel(false, mouse.column, mouse.row)),
             _ => None,
         },
         _ => None,

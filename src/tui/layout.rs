@@ -2,7 +2,7 @@
 
 use ratatui::layout::Rect;
 
-use super::app::{App, Focus, Pane};
+use super::app::{App, Focus};
 
 /// The body of the inventory.
 pub struct Body {
@@ -55,7 +55,7 @@ pub fn body(app: &App) -> Body {
             Focus::Detail => (None, Some(area)),
         }
     } else if area.width >= 100 {
-        let right = area.width * 45 / 100;
+        let right = app.split.columns(area.width);
         let left = area.width - right;
         (
             Some(Rect {
@@ -69,7 +69,7 @@ pub fn body(app: &App) -> Body {
             }),
         )
     } else if area.height >= 14 {
-        let below = area.height / 2 + 2;
+        let below = app.split.rows(area.height);
         let above = area.height - below;
         (
             Some(Rect {
@@ -122,7 +122,7 @@ pub fn opened(app: &App, open: bool) -> Rect {
     let area = middle(app.setup.size);
     let above = match (open, app.zoom) {
         (false, _) => area.height,
-        (true, false) => area.height / 2,
+        (true, false) => area.height - app.split.opened(area.height),
         (true, true) => (headings(area.height) + 1).min(area.height),
     };
     Rect {
@@ -130,13 +130,4 @@ pub fn opened(app: &App, open: bool) -> Rect {
         height: area.height - above,
         ..area
     }
-}
-
-/// The screen row of the first row of the list.
-pub fn first_row(app: &App) -> u16 {
-    let area = match app.pane {
-        Pane::Inventory => body(app).list.unwrap_or_default(),
-        _ => middle(app.setup.size),
-    };
-    area.y + headings(area.height)
 }

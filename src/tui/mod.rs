@@ -40,12 +40,14 @@ pub mod saved;
 pub mod search;
 pub mod secret;
 pub mod since;
+pub mod split;
 pub mod terminal;
 pub mod text;
 pub mod theme;
 pub mod tree;
 pub mod update;
 pub mod view;
+pub mod zone;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;

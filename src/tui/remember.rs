@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::app::{App, Overlay};
 use super::own_columns::{self, Own};
+use super::split::Split;
 use super::theme::Theme;
 use crate::action::ui_state::{SavedView, UiState};
 
@@ -14,6 +15,7 @@ pub struct Choices {
     theme: String,
     sort: String,
     detail: bool,
+    split: Split,
     filters: Arc<Vec<String>>,
     columns: Arc<Own>,
     group: &'static str,
@@ -53,6 +55,7 @@ impl Choices {
             theme: chosen(app).name.clone(),
             sort: format!("{way}{sort}"),
             detail: app.detail.open,
+            split: app.split,
             filters: Arc::clone(&app.filters),
             columns,
             group: inventory.grouping.word(),
@@ -73,6 +76,10 @@ impl Choices {
         }
         if self.detail != before.detail {
             kept.detail = Some(self.detail);
+        }
+        if self.split != before.split {
+            kept.beside = self.split.beside;
+            kept.below = self.split.below;
         }
         if self.filters != before.filters {
             kept.filters = self.filters.to_vec();

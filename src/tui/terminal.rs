@@ -7,9 +7,7 @@ use std::thread::ThreadId;
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, MoveTo, Show};
-use crossterm::event::{
-    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture,
-};
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste};
 use crossterm::style::{Attribute, Color, Colors, Print, ResetColor, SetAttribute, SetColors};
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -28,6 +26,10 @@ static OWNER: Mutex<Option<ThreadId>> = Mutex::new(None);
 /// The terminal's title was put aside, and a progress may be shown: both are undone when it is given back.
 static TITLED: AtomicBool = AtomicBool::new(false);
 static PROGRESS: AtomicBool = AtomicBool::new(false);
+
+/// Presses, the wheel, and moves with a button down, with places beyond column 223. Other moves are not asked for: on a
+/// slow link they would be all there is.
+const MOUSE: &str = "\x1b[?1000h\x1b[?1002h\x1b[?1006h";
 
 /// The terminal, taken.
 pub struct Terminal {
@@ -64,7 +66,7 @@ impl Terminal {
         let mut out = io::stdout().lock();
         queue!(out, EnterAlternateScreen, Hide, EnableBracketedPaste)?;
         if self.mouse {
-            queue!(out, EnableMouseCapture)?;
+            queue!(out, Print(MOUSE))?;
         }
         out.flush()
     }
@@ -111,7 +113,7 @@ impl Terminal {
         self.mouse = on;
         let mut out = io::stdout().lock();
         if on {
-            execute!(out, EnableMouseCapture)
+            execute!(out, Print(MOUSE))
         } else {
             execute!(out, DisableMouseCapture)
         }

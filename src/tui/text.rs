@@ -8,6 +8,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::glyphs::Glyphs;
 use super::prose::find;
 use super::theme::{Role, Theme};
+use super::zone::{Zone, Zones};
 use crate::model::{shown, shown_width};
 
 /// Cells to draw into, with the look.
@@ -18,9 +19,16 @@ pub struct Canvas<'a> {
     pub theme: &'a Theme,
     /// The glyphs.
     pub glyphs: Glyphs,
+    /// What stands where.
+    pub zones: Zones,
 }
 
 impl Canvas<'_> {
+    /// Notes what a part of the screen means.
+    pub fn zone(&mut self, area: Rect, zone: Zone) {
+        self.zones.push((area, zone));
+    }
+
     /// The style of a role.
     pub fn style(&self, role: Role) -> Style {
         self.theme.style(role)

@@ -174,7 +174,11 @@ fn any_made() -> impl Strategy<Value = Made> {
         2 => any::<String>().prop_map(|text| Msg::Input(Input::Paste(text))),
         1 => Just(Msg::Input(Input::Paste("stop {ids}\n--force\r\n'open".to_owned()))),
         1 => (any::<u16>(), any::<u16>()).prop_map(|(x, y)| Msg::Input(Input::Click(x, y))),
-        1 => any::<bool>().prop_map(|down| Msg::Input(Input::Wheel(down))),
+        1 => (any::<bool>(), 0u16..200, 0u16..70)
+            .prop_map(|(down, x, y)| Msg::Input(Input::Wheel(down, x, y))),
+        3 => (0u16..200, 0u16..70).prop_map(|(x, y)| Msg::Input(Input::Click(x, y))),
+        2 => (0u16..200, 0u16..70).prop_map(|(x, y)| Msg::Input(Input::Drag(x, y))),
+        1 => Just(Msg::Input(Input::Release)),
         2 => (1u16..300, 1u16..100).prop_map(|(w, h)| Msg::Input(Input::Resize(w, h))),
         4 => any_fleet().prop_map(|fleet| Msg::Fleet(Arc::new(fleet), Arc::new(HashMap::new()))),
         2 => Just(Msg::Tick),

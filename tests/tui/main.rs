@@ -20,6 +20,7 @@ mod live;
 mod marks;
 mod meanwhile;
 mod metrics;
+mod mouse;
 mod nouns;
 mod others;
 mod parity;

@@ -4,7 +4,6 @@ use super::super::app::{App, Overlay, Pane};
 use super::super::command::{self, Command, Under};
 use super::super::input::{Code, Key};
 use super::super::keymap::Found;
-use super::super::layout;
 use super::super::msg::Effect;
 use super::super::since::Aim;
 use super::{changes, front, overlays};
@@ -92,31 +91,6 @@ fn interrupt(app: &mut App) -> Vec<Effect> {
     }
     app.interrupt = Some(app.ms);
     app.say("Ctrl-C again within 1 s leaves; q leaves too");
-    Vec::new()
-}
-
-pub(super) fn click(app: &mut App, row: u16) -> Vec<Effect> {
-    if !app.overlays.is_empty() {
-        return Vec::new();
-    }
-    let first = layout::first_row(app);
-    let Some(offset) = row.checked_sub(first) else {
-        return Vec::new();
-    };
-    let offset = usize::from(offset);
-    if app.pane == Pane::Inventory {
-        if offset < layout::body(app).rows {
-            app.inventory.go(app.inventory.top + offset);
-        }
-    } else {
-        let open = app.cursors.get(&app.pane).is_some_and(|c| c.open);
-        let rows = layout::list_rows(app, open);
-        let cursor = app.cursors.entry(app.pane).or_default();
-        if offset < rows {
-            cursor.row = cursor.top + offset;
-            cursor.key = None;
-        }
-    }
     Vec::new()
 }
 

@@ -6,6 +6,7 @@ mod filter_line;
 mod forms;
 mod front;
 mod keys;
+mod mouse;
 mod overlays;
 mod questions;
 mod replies;
@@ -120,16 +121,24 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
 
 fn input(app: &mut App, input: Input) -> Vec<Effect> {
     match input {
-        Input::Key(key) => keys::key(app, key),
+        Input::Key(key) => {
+            app.dragging = false;
+            keys::key(app, key)
+        }
         Input::Paste(text) => {
             overlays::paste(app, &text);
             Vec::new()
         }
-        Input::Click(_, row) => keys::click(app, row),
-        Input::Wheel(down) => {
-            let word = if down { "down" } else { "up" };
-            (0..3).flat_map(|_| front::run(app, word, &[])).collect()
+        Input::Click(x, y) => mouse::click(app, x, y),
+        Input::Drag(x, y) => {
+            mouse::drag(app, x, y);
+            Vec::new()
         }
+        Input::Release => {
+            app.dragging = false;
+            Vec::new()
+        }
+        Input::Wheel(down, x, y) => mouse::wheel(app, down, x, y),
         Input::Resize(width, height) => {
             app.setup.size = (width, height);
             Vec::new()

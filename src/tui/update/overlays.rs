@@ -158,7 +158,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     Vec::new()
 }
 
-fn press(app: &mut App, act: Act) -> Vec<Effect> {
+pub(super) fn press(app: &mut App, act: Act) -> Vec<Effect> {
     if let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() {
         if act == Act::Natives {
             dialog.natives = !dialog.natives;

@@ -57,10 +57,19 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
             return Vec::new();
         }
     }
-    if let Some(theme) = app.setup.themes.get(picker.row) {
+    let row = picker.row;
+    look_at(app, row);
+    Vec::new()
+}
+
+/// Shows a theme of the list at once.
+pub(super) fn look_at(app: &mut App, row: usize) {
+    if let Some(Overlay::Themes(picker)) = app.overlays.last_mut()
+        && let Some(theme) = app.setup.themes.get(row)
+    {
+        picker.row = row;
         app.setup.theme = theme.clone();
     }
-    Vec::new()
 }
 
 /// Closes the list; the theme is again what it was.

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::layout::Position;
+use ratatui::layout::{Position, Rect};
 
 use super::super::app::App;
 use super::super::columns::{seconds_since, step_age};
 use super::super::dialog::{Act, Button, Dialog, QuitDialog};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::{TargetPlan, counted, shown, shown_width};
 
 const WIDTH: u16 = 78;
@@ -184,8 +185,9 @@ fn buttons(
         } else {
             Role::Muted
         };
-        x += canvas.put(x, y, end.saturating_sub(x), &label, role);
-        x += 2;
+        let used = canvas.put(x, y, end.saturating_sub(x), &label, role);
+        canvas.zone(Rect::new(x, y, used, 1), Zone::Button(n));
+        x += used + 2;
     }
     // Keys do not count yet: said, so that a lost key is no riddle.
     if !open {

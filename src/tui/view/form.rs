@@ -6,6 +6,7 @@ use super::super::app::App;
 use super::super::form::{Entry, Form, offers};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::FieldKind;
 
 /// Rows of what a field may become that are shown at once.
@@ -100,6 +101,8 @@ pub(super) fn draw(app: &App, form: &Form, canvas: &mut Canvas) -> Option<Positi
                     continue;
                 };
                 let here = *n == form.focus;
+                let line = Rect::new(inner.x, y, inner.width, 1);
+                canvas.zone(line, Zone::Field(*n));
                 if *row == 0 {
                     let role = if here { Role::Title } else { Role::Muted };
                     let sign = if here { ">" } else { " " };
@@ -198,8 +201,11 @@ fn draw_foot(form: &Form, inner: Rect, foot: u16, canvas: &mut Canvas) {
     let style = |chosen: bool| if chosen { Role::Selected } else { Role::Button };
     let used = canvas.put(inner.x, y, inner.width, "[Cancel]", style(form.on_cancel()));
     let go = format!("[{}…]", form.button());
-    let room = inner.width.saturating_sub(used + 2);
-    canvas.put(inner.x + used + 2, y, room, &go, style(form.on_go()));
+    let count = form.entries.len();
+    canvas.zone(Rect::new(inner.x, y, used, 1), Zone::Field(count));
+    let (x, room) = (inner.x + used + 2, inner.width.saturating_sub(used + 2));
+    let used = canvas.put(x, y, room, &go, style(form.on_go()));
+    canvas.zone(Rect::new(x, y, used, 1), Zone::Field(count + 1));
 }
 
 /// How a field is filled in, and what holds while it is empty.

@@ -1,5 +1,7 @@
 //! The lines above and below the body.
 
+use ratatui::layout::Rect;
+
 use super::super::app::{App, Pane};
 use super::super::glyphs::health_role;
 use super::super::groups::Grouping;
@@ -7,6 +9,7 @@ use super::super::layout;
 use super::super::listing::health_text;
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::{Health, State, shown_width};
 
 /// Contexts without an answer that the title names for one cause; more are counted.
@@ -22,7 +25,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
     let right = right_side(app);
     let right_width = right
         .iter()
-        .map(|(t, _)| shown_width(t) as u16)
+        .map(|(t, ..)| shown_width(t) as u16)
         .sum::<u16>();
     let room = area.width.saturating_sub(right_width + 1);
     let mut x = 0;
@@ -35,7 +38,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
         x += canvas.put(0, 0, room, name, Role::Title);
     }
     let all = app.inventory.context.is_none();
-    x += tab(canvas, x, room, " 0 all ", all, Role::Text);
+    x += tab(canvas, (x, room), 0, " 0 all ", all, Role::Text);
     // The chosen one is always on the screen, whatever stands before it.
     let at = app
         .fleet
@@ -84,43 +87,63 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
             );
             break;
         }
-        x += tab(canvas, x, room, &text, chosen, health_role(&context.health));
+        let role = health_role(&context.health);
+        x += tab(canvas, (x, room), n + 1, &text, chosen, role);
     }
-    let start = area.width.saturating_sub(right_width);
-    canvas.spans(start, 0, right_width, &right);
+    let mut at = area.width.saturating_sub(right_width);
+    for (text, role, leads) in &right {
+        let used = canvas.put(at, 0, area.width - at, text, *role);
+        if !leads.is_empty() {
+            let zone = Zone::Run((*leads).to_owned());
+            canvas.zone(Rect::new(at, 0, used, 1), zone);
+        }
+        at += used;
+    }
     if top > 1 {
         title(app, canvas);
     }
 }
 
-fn tab(canvas: &mut Canvas, x: u16, room: u16, text: &str, chosen: bool, role: Role) -> u16 {
+/// A context, at a column, in what room there is; its number is what a click means.
+fn tab(
+    canvas: &mut Canvas,
+    (x, room): (u16, u16),
+    number: usize,
+    text: &str,
+    chosen: bool,
+    role: Role,
+) -> u16 {
     let role = if chosen { Role::Selected } else { role };
-    canvas.put(x, 0, room.saturating_sub(x), text, role)
+    let used = canvas.put(x, 0, room.saturating_sub(x), text, role);
+    let zone = Zone::Run(format!("ui context {number}"));
+    canvas.zone(Rect::new(x, 0, used, 1), zone);
+    used
 }
 
-fn right_side(app: &App) -> Vec<(String, Role)> {
+/// What is to be known of the whole: text, role, and where it leads.
+fn right_side(app: &App) -> Vec<(String, Role, &'static str)> {
     let mut out = Vec::new();
     // First, since somebody waits for it.
     match app.questions.len() {
         0 => {}
-        1 => out.push((" ? 1 question".to_owned(), Role::Accent)),
-        n => out.push((format!(" ? {n} questions"), Role::Accent)),
+        1 => out.push((" ? 1 question".to_owned(), Role::Accent, "ui question")),
+        n => out.push((format!(" ? {n} questions"), Role::Accent, "ui question")),
     }
     let problems = super::super::listing::problem_count(app);
     if problems > 0 {
-        out.push((format!(" !{problems}"), Role::Warn));
+        out.push((format!(" !{problems}"), Role::Warn, "ui go problems"));
     }
     let others = app.other_tasks.iter().filter(|t| !t.state.is_final());
     let running = app.running_tasks().chain(others).count();
     if running > 0 {
         let word = if running == 1 { "task" } else { "tasks" };
-        out.push((format!(" {running} {word}"), Role::Busy));
+        out.push((format!(" {running} {word}"), Role::Busy, "ui go tasks"));
     }
     if app.setup.readonly {
-        out.push((" READ-ONLY".to_owned(), Role::Warn));
+        out.push((" READ-ONLY".to_owned(), Role::Warn, ""));
     }
     if !out.is_empty() {
-        out.push((" ".to_owned(), Role::Text));
+        out.push((" ".to_owned(), Role::Text, ""));
     }
     out
 }
@@ -128,7 +151,7 @@ fn right_side(app: &App) -> Vec<(String, Role)> {
 /// What the body shows: pane, counts, filter, order, marks.
 fn title(app: &App, canvas: &mut Canvas) {
     let area = canvas.buf.area;
-    canvas.rule(ratatui::layout::Rect::new(0, 1, area.width, 1));
+    canvas.rule(Rect::new(0, 1, area.width, 1));
     let dot = canvas.glyphs.dot();
     let mut spans = vec![(format!(" {} ", app.pane.title()), Role::Title)];
     if app.pane == Pane::Inventory {

@@ -1,8 +1,11 @@
 //! The line of keys at the bottom, from the keymap.
 
+use ratatui::layout::Rect;
+
 use super::super::app::{App, Focus, Pane, Tab};
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::shown_width;
 
 /// What a key runs, and its word.
@@ -164,9 +167,12 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas, y: u16) {
     });
     let mut x = 1;
     for (key, word) in fits.chain([last]) {
+        let from = x;
         let rest = canvas.buf.area.width.saturating_sub(x);
         x += canvas.put(x, y, rest, key, Role::Accent) + 1;
         let rest = canvas.buf.area.width.saturating_sub(x);
-        x += canvas.put(x, y, rest, word, Role::Muted) + 2;
+        x += canvas.put(x, y, rest, word, Role::Muted);
+        canvas.zone(Rect::new(from, y, x - from, 1), Zone::Press(key.clone()));
+        x += 2;
     }
 }

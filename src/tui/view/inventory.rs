@@ -10,6 +10,7 @@ use super::super::inventory::Entry;
 use super::super::layout;
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use super::{detail, first};
 use crate::model::{Instance, counted};
 
@@ -28,6 +29,7 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas) {
 }
 
 fn table(app: &App, area: Rect, canvas: &mut Canvas) {
+    canvas.zone(area, Zone::List);
     let inventory = &app.inventory;
     let all = columns::shown_at(app, area.width);
     let laid = columns::laid_out(&all, area.width, inventory.skip);
@@ -42,6 +44,11 @@ fn table(app: &App, area: Rect, canvas: &mut Canvas) {
                 title.push_str(if inventory.reverse { "↑" } else { "↓" });
             }
             canvas.put(x, y, *width, &title, Role::Muted);
+            let word = column.sort_word();
+            let again = word == inventory.sort;
+            let word = if again { "reverse" } else { word };
+            let zone = Zone::Run(format!("ui sort {word}"));
+            canvas.zone(Rect::new(x, y, *width, 1), zone);
             x += width + 1;
         }
         y += 1;
@@ -55,6 +62,7 @@ fn table(app: &App, area: Rect, canvas: &mut Canvas) {
             .style(if here { Role::Selected } else { Role::Text });
         let line = Rect::new(area.x, y, area.width, 1);
         canvas.fill(line, plain);
+        canvas.zone(line, Zone::Row(n));
         // Under the cursor the whole line is one style; else each cell has its role.
         let style = |role: Role| {
             if here {

@@ -8,6 +8,7 @@ use super::super::listing::{self, Opened};
 use super::super::search::{self, Place};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
+use super::super::zone::Zone;
 
 pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
     let area = layout::middle(app.setup.size);
@@ -48,6 +49,7 @@ pub(super) fn draw(app: &App, pane: Pane, canvas: &mut Canvas) {
         let here = n == cursor.row;
         let plain = canvas.style(if here { Role::Selected } else { Role::Text });
         canvas.fill(Rect::new(0, y, area.width, 1), plain);
+        canvas.zone(Rect::new(0, y, area.width, 1), Zone::Row(n));
         let mut x = 1;
         for ((text, role), width) in row.cells.iter().zip(&widths) {
             let style = if here { plain } else { canvas.style(*role) };
@@ -71,7 +73,10 @@ fn opened(canvas: &mut Canvas, area: Rect, text: &Opened, wanted: Option<&str>) 
     }
     let plain = canvas.style(Role::Text);
     canvas.fill(area, plain);
-    canvas.rule(Rect { height: 1, ..area });
+    canvas.zone(area, Zone::Opened);
+    let line = Rect { height: 1, ..area };
+    canvas.rule(line);
+    canvas.zone(line, Zone::Divider);
     let height = usize::from(area.height - 1);
     let lines = text.lines.iter().skip(text.first).take(height);
     for (n, line) in lines.enumerate() {

@@ -23,6 +23,7 @@ use ratatui::layout::{Position, Rect};
 use super::app::{App, Overlay, Pane};
 use super::text::Canvas;
 use super::theme::Role;
+use super::zone::{Zone, Zones};
 
 pub use detail::lines as detail_lines;
 pub use detail::text as detail_text;
@@ -32,16 +33,27 @@ pub use help::lines as help_lines;
 
 /// Draws the whole screen; where the cursor stands, if it is shown.
 pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
+    paint(app, buf).0
+}
+
+/// What stands where on the screen.
+pub fn zones(app: &App) -> Zones {
+    let (width, height) = app.setup.size;
+    paint(app, &mut Buffer::empty(Rect::new(0, 0, width, height))).1
+}
+
+fn paint(app: &App, buf: &mut Buffer) -> (Option<Position>, Zones) {
     let mut canvas = Canvas {
         buf,
         theme: &app.setup.theme,
         glyphs: app.setup.glyphs,
+        zones: Zones::new(),
     };
     let area = canvas.buf.area;
     canvas.fill(area, app.setup.theme.style(Role::Text));
     if area.width < 2 || area.height < 2 {
         canvas.put(0, 0, area.width, "corral", Role::Text);
-        return None;
+        return (None, canvas.zones);
     }
     header::draw(app, &mut canvas);
     match app.pane {
@@ -90,7 +102,7 @@ pub fn view(app: &App, buf: &mut Buffer) -> Option<Position> {
     if over {
         bottom::tell(app, &mut canvas);
     }
-    cursor
+    (cursor, canvas.zones)
 }
 
 /// A box in the middle, with a title; its inside.
@@ -116,6 +128,7 @@ fn inside(height: u16) -> u16 {
 fn frame(canvas: &mut Canvas, area: Rect, title: &str, role: Role) -> Rect {
     let text = canvas.style(Role::Text);
     canvas.fill(area, text);
+    canvas.zone(area, Zone::Over);
     if area.height < 3 {
         return area;
     }

@@ -8,6 +8,7 @@ use super::super::layout;
 use super::super::palette::{self, ActionRow};
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::shown_width;
 
 /// What may follow the keys so far, with whom it would concern.
@@ -63,6 +64,8 @@ pub(super) fn keys(app: &App, canvas: &mut Canvas) {
     let inner = super::frame(canvas, area, &title, Role::Title);
     for (n, (key, help)) in rows.iter().enumerate().take(usize::from(inner.height)) {
         let y = inner.y + n as u16;
+        let line = Rect::new(inner.x, y, inner.width, 1);
+        canvas.zone(line, Zone::Press(key.clone()));
         let used = canvas.put(inner.x, y, inner.width, key, Role::Accent);
         canvas.put(
             inner.x + used.max(2) + 1,
@@ -97,6 +100,7 @@ pub(super) fn choices(
     let area = Rect::new(0, top, screen.width, rows + 1);
     let text = canvas.style(Role::Text);
     canvas.fill(area, text);
+    canvas.zone(area, Zone::Over);
     canvas.rule(Rect { height: 1, ..area });
     let room = area.width.saturating_sub(4);
     canvas.put(2, top, room, &format!(" {title} "), Role::Title);
@@ -145,6 +149,7 @@ pub(super) fn palette(app: &App, command: &CommandLine, canvas: &mut Canvas) {
         let here = command.chosen == Some(n);
         let style = canvas.style(if here { Role::Selected } else { Role::Text });
         canvas.fill(Rect::new(0, y, screen.width, 1), style);
+        canvas.zone(Rect::new(0, y, screen.width, 1), Zone::Pick(n));
         canvas.put_styled(1, y, column.saturating_sub(2), &candidate.title, style);
         let keys = shown_width(&candidate.keys) as u16;
         let room = screen.width.saturating_sub(column + keys + 2);
@@ -221,6 +226,7 @@ pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
         };
         let style = canvas.style(if here { Role::Selected } else { dim });
         canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
+        canvas.zone(Rect::new(inner.x, y, inner.width, 1), Zone::Pick(n));
         let sign = if row.not.is_some() { "x" } else { " " };
         canvas.put_styled(inner.x, y, 1, sign, style);
         let title = column.saturating_sub(3);

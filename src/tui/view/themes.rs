@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use super::super::app::{App, ThemePicker};
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::shown_width;
 
 /// The list over the panes, which stay in sight: they are the preview.
@@ -29,6 +30,7 @@ pub(super) fn draw(app: &App, picker: &ThemePicker, canvas: &mut Canvas) {
         let here = n == picker.row;
         let style = theme.style(if here { Role::Selected } else { Role::Text });
         canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
+        canvas.zone(Rect::new(inner.x, y, inner.width, 1), Zone::Pick(n));
         let sign = if here { ">" } else { " " };
         canvas.put_styled(inner.x, y, 1, sign, style);
         let room = inner.width.saturating_sub(2);

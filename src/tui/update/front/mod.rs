@@ -5,7 +5,7 @@ mod panes;
 mod rows;
 mod tools;
 
-use moves::{focus, fold, left, page, right, scroll, step, turn_tab};
+use moves::{focus, fold, left, page, right, turn_tab};
 use panes::{back, close, escape, forward, go, instances, open, open_detail};
 use rows::{context, group, mark};
 use tools::{actions, copy};
@@ -15,8 +15,10 @@ use crate::tui::app::{App, CommandLine, Focus, Overlay, Pane, Tab};
 use crate::tui::msg::Effect;
 use crate::tui::reading::reload;
 use crate::tui::search as found;
+use crate::tui::split;
 use crate::tui::update::{columns, filter_line, questions, saved};
 
+pub(super) use moves::{scroll, step};
 pub(super) use panes::{jump, question, quit, show};
 pub(super) use rows::{derive, set_filter, sort_by};
 pub(super) use tools::{form, send, targets_text};
@@ -108,6 +110,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
         "next-hit" => found::step(app, false),
         "previous-hit" => found::step(app, true),
         "fold" => fold(app, arg),
+        "split" => split::change(app, arg),
         "secrets" => {
             app.detail.secrets = !app.detail.secrets;
             app.say(if app.detail.secrets {

@@ -15,7 +15,7 @@ pub(super) fn page(app: &App) -> isize {
     isize::try_from(rows.saturating_sub(1).max(1)).unwrap_or(1)
 }
 
-pub(super) fn step(app: &mut App, by: isize) {
+pub(in crate::tui::update) fn step(app: &mut App, by: isize) {
     match app.pane {
         Pane::Inventory if app.focus == Focus::Detail => scroll(app, by),
         Pane::Inventory => app.inventory.step(by),
@@ -126,7 +126,7 @@ pub(super) fn fold(app: &mut App, what: &str) {
     }
 }
 
-pub(super) fn scroll(app: &mut App, by: isize) {
+pub(in crate::tui::update) fn scroll(app: &mut App, by: isize) {
     if app.pane != Pane::Inventory {
         scroll_opened(app, by);
         return;

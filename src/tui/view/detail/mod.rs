@@ -16,11 +16,13 @@ use super::super::prose::{Line, Shown, as_it_is, laid};
 use super::super::search::{self, Place};
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use crate::model::shown_width;
 
 pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
     let text = canvas.style(Role::Text);
     canvas.fill(area, text);
+    canvas.zone(area, Zone::Detail);
     let focused = app.focus == Focus::Detail;
     // A line on the side where the list is.
     let mut inner = area;
@@ -30,10 +32,13 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
         for y in area.top()..area.bottom() {
             canvas.put_styled(area.x, y, 1, bar, rule);
         }
+        canvas.zone(Rect { width: 1, ..area }, Zone::Divider);
         inner.x += 1;
         inner.width = inner.width.saturating_sub(1);
     } else if area.height > 4 {
-        canvas.rule(Rect { height: 1, ..area });
+        let line = Rect { height: 1, ..area };
+        canvas.rule(line);
+        canvas.zone(line, Zone::Divider);
         inner.y += 1;
         inner.height -= 1;
     }
@@ -80,7 +85,9 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
             (false, true) => format!(" {title} "),
             (false, false) => format!("{title} "),
         };
-        x += canvas.put(x, y, inner.right().saturating_sub(x), &label, role);
+        let used = canvas.put(x, y, inner.right().saturating_sub(x), &label, role);
+        canvas.zone(Rect::new(x, y, used, 1), Zone::Tab(tab));
+        x += used;
     }
     y += 1;
     let lines = lines(app);
@@ -101,6 +108,18 @@ pub(super) fn draw(app: &App, area: Rect, canvas: &mut Canvas) {
             && n == app.detail.snapshot + 1
             && lines.len() > 1;
         let chosen = snapshot || (in_native && line.of == app.detail.line);
+        let cursor = match app.detail.tab {
+            Tab::Native => Some(line.of),
+            Tab::Snapshots => n.checked_sub(1),
+            _ => None,
+        };
+        let known = app.current_detail().map_or(0, |d| match app.detail.tab {
+            Tab::Snapshots => d.snapshots.len(),
+            _ => usize::MAX,
+        });
+        if let Some(cursor) = cursor.filter(|n| *n < known) {
+            canvas.zone(Rect::new(inner.x, y, inner.width, 1), Zone::Line(cursor));
+        }
         let style = canvas.style(if chosen { Role::Selected } else { line.role });
         if in_native && chosen {
             canvas.fill(Rect::new(inner.x, y, inner.width, 1), style);
