@@ -141,7 +141,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "ui.icons",
-        Shape::Plain(FieldKind::Choice(&["auto", "unicode", "ascii"])),
+        Shape::Plain(FieldKind::Choice(&["auto", "unicode", "ascii", "nerd"])),
         Some("CORRAL_ICONS"),
         Some("\"auto\""),
     ),

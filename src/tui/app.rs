@@ -59,13 +59,15 @@ pub enum Pane {
     Images,
     /// Snapshots of several instances.
     Snapshots,
+    /// What was told.
+    Notices,
     /// The answer to a question of the command line.
     Answer,
 }
 
 impl Pane {
     /// Word of `ui go`, and heading.
-    pub const NAMES: [(&'static str, Self, &'static str); 12] = [
+    pub const NAMES: [(&'static str, Self, &'static str); 13] = [
         ("inventory", Self::Inventory, "Inventory"),
         ("tasks", Self::Tasks, "Tasks"),
         ("history", Self::History, "History"),
@@ -77,6 +79,7 @@ impl Pane {
         ("places", Self::Places, "Storage & Networks"),
         ("images", Self::Images, "Images"),
         ("snapshots", Self::Snapshots, "Snapshots"),
+        ("notices", Self::Notices, "Notices"),
         ("answer", Self::Answer, "Answer"),
     ];
 
@@ -246,6 +249,22 @@ pub struct Notice {
     pub at: u64,
 }
 
+/// A notice that can be read again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which it is since the start.
+    pub number: u64,
+    /// When.
+    pub at: Timestamp,
+    /// The text, whole.
+    pub text: String,
+    /// What it is.
+    pub role: Role,
+}
+
+/// Notices that can be read again.
+const TOLD: usize = 200;
+
 /// The command line.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLine {
@@ -400,6 +419,10 @@ pub struct Setup {
     pub size: (u16, u16),
     /// Styles.
     pub theme: Theme,
+    /// Nobody chose that one.
+    pub usual: bool,
+    /// The terminal's background is light, where it said so.
+    pub light: Option<bool>,
     /// Every theme there is, the user's own last.
     pub themes: Vec<Theme>,
     /// Glyphs.
@@ -471,6 +494,8 @@ pub struct App {
     pub aim: Aim,
     /// The line at the bottom.
     pub notice: Option<Notice>,
+    /// What was told before: what ended, what failed, what came by itself.
+    pub notices: VecDeque<Told>,
     /// What that line said of a fault in the configuration, while there is one.
     pub config_notice: Option<Notice>,
     /// Numbers given out.
@@ -560,6 +585,7 @@ impl App {
             keys: Vec::new(),
             aim: Aim::default(),
             notice: None,
+            notices: VecDeque::new(),
             config_notice: None,
             requests: 0,
             planning: None,
@@ -603,6 +629,23 @@ impl App {
             None => format!("{}: {}", error.label(), error.message),
         };
         self.note(text, Role::Error);
+    }
+
+    /// Keeps the line at the bottom, to be read again.
+    pub(super) fn keep_notice(&mut self) {
+        let Some(notice) = &self.notice else {
+            return;
+        };
+        let number = self.notices.back().map_or(0, |told| told.number) + 1;
+        self.notices.push_back(Told {
+            number,
+            at: self.now,
+            text: notice.text.clone(),
+            role: notice.role,
+        });
+        while self.notices.len() > TOLD {
+            self.notices.pop_front();
+        }
     }
 
     fn note(&mut self, text: String, role: Role) {

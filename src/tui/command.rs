@@ -45,6 +45,7 @@ pub const FRONT: &[(&str, &str)] = &[
     ("scroll-up", "Scrolls the detail up"),
     ("scroll-page-down", "Scrolls the detail a page down"),
     ("scroll-page-up", "Scrolls the detail a page up"),
+    ("notices", "Shows what was told before"),
     ("search", "Searches the text on the screen"),
     ("next-hit", "To the next hit"),
     ("previous-hit", "To the hit before"),

@@ -8,6 +8,8 @@ use crate::model::{Health, Instance, State};
 pub enum Glyphs {
     /// `●`.
     Unicode,
+    /// The same with the icons of a patched font for states.
+    Nerd,
     /// `*`.
     Ascii,
 }
@@ -19,6 +21,7 @@ impl Glyphs {
         match setting {
             "ascii" | "off" => return Self::Ascii,
             "unicode" => return Self::Unicode,
+            "nerd" => return Self::Nerd,
             _ => {}
         }
         let lower = locale.to_ascii_lowercase();
@@ -33,13 +36,16 @@ impl Glyphs {
 
     fn pick(self, unicode: &'static str, ascii: &'static str) -> &'static str {
         match self {
-            Self::Unicode => unicode,
+            Self::Unicode | Self::Nerd => unicode,
             Self::Ascii => ascii,
         }
     }
 
     /// A state's glyph.
     pub fn state(self, state: State) -> &'static str {
+        if self == Self::Nerd {
+            return nerd_state(state);
+        }
         match state {
             State::Running => self.pick("●", "*"),
             State::Stopped => self.pick("○", "-"),
@@ -57,6 +63,9 @@ impl Glyphs {
 
     /// A context's glyph.
     pub fn health(self, health: &Health) -> &'static str {
+        if self == Self::Nerd {
+            return nerd_health(health);
+        }
         match health {
             Health::Ok => self.pick("●", "*"),
             Health::Connecting => self.pick("◌", "+"),
@@ -69,7 +78,7 @@ impl Glyphs {
     /// Filling levels of one character, from empty to full.
     pub fn steps(self) -> &'static [char] {
         match self {
-            Self::Unicode => &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+            Self::Unicode | Self::Nerd => &[' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
             Self::Ascii => &[' ', '.', ':', '+', '#'],
         }
     }
@@ -131,6 +140,33 @@ impl Glyphs {
     }
 }
 
+/// Icons of Font Awesome where patched fonts have them, one column wide each.
+fn nerd_state(state: State) -> &'static str {
+    match state {
+        State::Running => "\u{f04b}",
+        State::Stopped => "\u{f04d}",
+        State::Paused => "\u{f04c}",
+        State::Hibernated => "\u{f186}",
+        State::Starting => "\u{f0aa}",
+        State::Stopping => "\u{f0ab}",
+        State::Migrating => "\u{f061}",
+        State::Provisioning => "\u{f019}",
+        State::Crashed => "\u{f00d}",
+        State::Broken => "\u{f071}",
+        State::Unknown => "\u{f128}",
+    }
+}
+
+fn nerd_health(health: &Health) -> &'static str {
+    match health {
+        Health::Ok => "\u{f058}",
+        Health::Connecting => "\u{f110}",
+        Health::Stale(_) => "\u{f017}",
+        Health::Failed(_) => "\u{f057}",
+        Health::LoginNeeded(_) => "\u{f084}",
+    }
+}
+
 /// The role of an instance's state.
 pub fn state_role(row: &Instance) -> Role {
     match row.state {
@@ -171,6 +207,7 @@ mod tests {
             Glyphs::Ascii
         );
         assert_eq!(Glyphs::choose("unicode", "C", "xterm"), Glyphs::Unicode);
+        assert_eq!(Glyphs::choose("nerd", "C", "xterm"), Glyphs::Nerd);
     }
 
     #[test]
@@ -179,6 +216,9 @@ mod tests {
             assert!(Glyphs::Ascii.state(state).is_ascii());
             assert_eq!(Glyphs::Ascii.state(state).len(), 1);
             assert_eq!(crate::model::shown_width(Glyphs::Unicode.state(state)), 1);
+            assert_eq!(crate::model::shown_width(Glyphs::Nerd.state(state)), 1);
+            let shown = crate::model::shown(Glyphs::Nerd.state(state));
+            assert_eq!(shown, Glyphs::Nerd.state(state), "it is drawn as it is");
         }
     }
 }

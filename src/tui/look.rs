@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::app::{App, Overlay};
 use super::columns::{self, Column};
 use super::glyphs::Glyphs;
 use super::keymap::{self, Keymap};
@@ -16,6 +17,8 @@ use crate::action::Engine;
 pub struct Look {
     /// Styles.
     pub theme: Theme,
+    /// Nobody chose that one.
+    pub usual: bool,
     /// Every theme there is, the user's own last.
     pub themes: Vec<Theme>,
     /// Glyphs.
@@ -51,6 +54,7 @@ impl Look {
             });
         Self {
             theme,
+            usual: ui.theme.as_deref().or(kept).is_none(),
             themes,
             glyphs: Glyphs::choose(&ui.icons, options.locale(), options.var("TERM")),
             keymap: keymap(engine, ui.keymap.as_deref(), told),
@@ -62,11 +66,31 @@ impl Look {
     /// Takes the place of what the view had.
     pub fn put_on(self, setup: &mut Setup) {
         setup.theme = self.theme;
+        setup.usual = self.usual;
         setup.themes = self.themes;
         setup.glyphs = self.glyphs;
         setup.keymap = self.keymap;
         setup.columns = self.columns;
         setup.manners = self.manners;
+    }
+}
+
+/// Where nobody chose a theme the terminal's background does.
+pub fn follow_background(app: &mut App) {
+    let setup = &mut app.setup;
+    let Some(light) = setup
+        .light
+        .filter(|_| setup.usual && setup.kept.theme.is_none())
+    else {
+        return;
+    };
+    let looked_through = |overlay: &Overlay| matches!(overlay, Overlay::Themes(_));
+    if app.overlays.iter().any(looked_through) {
+        return;
+    }
+    let name = if light { "light" } else { "dark" };
+    if let Some(theme) = setup.themes.iter().find(|theme| theme.name == name) {
+        setup.theme = theme.clone();
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod app;
+pub mod background;
 pub mod columns;
 pub mod command;
 pub mod completion;
@@ -116,6 +117,13 @@ impl TuiOptions {
             .unwrap_or("")
     }
 
+    /// Nobody has said what the background is, and the terminal may know.
+    fn asks_background(&self) -> bool {
+        self.depth() != Depth::None
+            && self.var("COLORFGBG").is_empty()
+            && self.var("TERM") != "linux"
+    }
+
     /// `COLORFGBG` is what says that a terminal is light, where anything does.
     fn is_light(&self) -> bool {
         let background = self.var("COLORFGBG").rsplit(';').next().unwrap_or("");
@@ -179,6 +187,8 @@ pub fn setup(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         size,
         theme: look.theme,
+        usual: look.usual,
+        light: None,
         themes: look.themes,
         glyphs: look.glyphs,
         keymap: look.keymap,

@@ -52,6 +52,8 @@ pub enum Msg {
     Config(bool, Option<String>),
     /// `[ui]` of the configuration is another one.
     Look(Box<Look>),
+    /// The terminal has said whether its background is light.
+    Background(bool),
     /// A question from below came, under this number.
     Question(u64, Prompt),
     /// Nobody waits for its answer any more.

@@ -44,7 +44,12 @@ impl Reading {
             Pane::Places => &[Self::Pools, Self::Networks],
             Pane::Images => &[Self::Images],
             Pane::Snapshots => &[Self::Snapshots],
-            Pane::Inventory | Pane::Tasks | Pane::Contexts | Pane::Problems | Pane::Answer => &[],
+            Pane::Inventory
+            | Pane::Tasks
+            | Pane::Contexts
+            | Pane::Problems
+            | Pane::Answer
+            | Pane::Notices => &[],
         }
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::TuiOptions;
 use super::app::{App, Beside, Overlay};
+use super::background::Answer;
 use super::dialog::Guard;
 use super::effects::Runner;
 use super::input::{self, Input};
@@ -89,6 +90,7 @@ pub(super) async fn run(
         let what = what.to_owned();
         move |error: std::io::Error| Error::backend(format!("{what}: {error}"))
     };
+    let asks = options.asks_background();
     let mut signals = Signals::new().map_err(failed("signals cannot be handled"))?;
     let begun = Instant::now();
     let now = || At {
@@ -166,6 +168,7 @@ pub(super) async fn run(
     });
     let mut terminal = Terminal::take(app.mouse).map_err(failed("the terminal cannot be used"))?;
     let mut events = EventStream::new();
+    let mut background = Answer::default();
     let mut drawn: Option<Instant> = None;
     let mut dirty = true;
     let mut looked = Instant::now();
@@ -198,12 +201,24 @@ pub(super) async fn run(
         let due = drawn.map_or(Duration::ZERO, |at| FRAME.saturating_sub(at.elapsed()));
         if dirty && due.is_zero() {
             draw(&mut terminal, &app).map_err(failed("the terminal went away"))?;
+            // After the first frame, which waits for nobody.
+            if drawn.is_none() && asks && app.setup.usual {
+                let _ = Terminal::ask_background();
+                background.asked(Instant::now());
+            }
             drawn = Some(Instant::now());
             dirty = false;
             update::update(&mut app, now(), Msg::Drawn);
             continue;
         }
+        let held = background.late(Instant::now()).into_iter();
+        queue.extend(held.flat_map(input::read).map(Msg::Input));
+        if !queue.is_empty() {
+            continue;
+        }
         let pause = if dirty { due } else { next_tick(&app) };
+        let waits = background.due(Instant::now());
+        let in_time = pause.min(waits.unwrap_or(pause));
         let look_in = LOOK.saturating_sub(looked.elapsed());
         tokio::select! {
             biased;
@@ -219,7 +234,11 @@ pub(super) async fn run(
                 other => return Ok(Ended::Signal(other)),
             },
             event = events.next() => match event {
-                Some(Ok(event)) => queue.extend(input::read(event).map(Msg::Input)),
+                Some(Ok(event)) => {
+                    let (events, light) = background.take(event, Instant::now());
+                    queue.extend(events.into_iter().flat_map(input::read).map(Msg::Input));
+                    queue.extend(light.map(Msg::Background));
+                }
                 // The terminal is gone.
                 Some(Err(_)) | None => return Ok(Ended::Signal(SignalKind::hangup().as_raw_value())),
             },
@@ -232,8 +251,8 @@ pub(super) async fn run(
                 queue.extend(look(&engine, &mut seen));
             }
             Ok(()) = tasks.changed() => queue.push(Msg::Tasks(tasks.borrow_and_update().clone())),
-            () = tokio::time::sleep(pause) => {
-                if !dirty {
+            () = tokio::time::sleep(in_time) => {
+                if !dirty && in_time == pause {
                     queue.push(Msg::Tick);
                 }
             }

@@ -18,6 +18,7 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 
+use super::background;
 use super::presence::{Manners, Notify, Presence, Progress};
 
 /// The thread whose panic gives the terminal back, while it is taken.
@@ -117,6 +118,11 @@ impl Terminal {
         } else {
             execute!(out, DisableMouseCapture)
         }
+    }
+
+    /// Asks what colour the background has.
+    pub fn ask_background() -> io::Result<()> {
+        execute!(io::stdout().lock(), Print(background::ASK))
     }
 
     /// Asks the terminal to put a text on its clipboard.

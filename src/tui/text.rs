@@ -123,7 +123,7 @@ impl Canvas<'_> {
 pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
     let text = shown(text);
     let text = match glyphs {
-        Glyphs::Unicode => text.into_owned(),
+        Glyphs::Unicode | Glyphs::Nerd => text.into_owned(),
         Glyphs::Ascii => text.graphemes(true).map(ascii).collect::<Vec<_>>().concat(),
     };
     if shown_width(&text) <= width {

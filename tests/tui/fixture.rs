@@ -129,6 +129,8 @@ pub fn setup(width: u16, height: u16) -> Setup {
         themes: Theme::names()
             .filter_map(|name| Theme::built_in(name, Depth::Full))
             .collect(),
+        usual: true,
+        light: None,
         glyphs: Glyphs::Unicode,
         keymap: Keymap::built_in(),
         absent: Vec::new(),

@@ -21,6 +21,7 @@ mod marks;
 mod meanwhile;
 mod metrics;
 mod mouse;
+mod notices;
 mod nouns;
 mod others;
 mod parity;

@@ -8,7 +8,7 @@ use corral::tui::msg::{Effect, Msg};
 use super::harness::Bench;
 
 async fn wide() -> Bench {
-    Bench::sized(140, 30, corral::backend::demo::Knobs::instant()).await
+    Bench::sized(140, 80, corral::backend::demo::Knobs::instant()).await
 }
 
 /// Where a text stands on the screen: column and row.
@@ -16,7 +16,7 @@ fn find(bench: &Bench, text: &str) -> (u16, u16) {
     let screen = bench.screen();
     let found = screen.lines().enumerate().find_map(|(y, line)| {
         let at = line.find(text)?;
-        Some((line[..at].chars().count() as u16, y as u16))
+        Some((corral::model::shown_width(&line[..at]) as u16, y as u16))
     });
     found.unwrap_or_else(|| panic!("{text:?} is not on it:\n{screen}"))
 }
@@ -47,9 +47,10 @@ async fn a_click_means_what_is_seen_there() {
     click(&mut bench, " 0 all").await;
     assert_eq!(bench.app.inventory.context, None);
     // What a key does is done by its hint.
-    click(&mut bench, "power").await;
+    bench.select("local/scratch").await;
+    click(&mut bench, "p power").await;
     assert!(bench.screen().contains("Power: "), "{}", bench.screen());
-    click(&mut bench, "hibernate").await;
+    click(&mut bench, "h  hibernate").await;
     assert!(matches!(
         bench.app.overlays.last(),
         Some(Overlay::Dialog(_))
@@ -132,13 +133,13 @@ async fn a_click_beside_a_menu_is_out_of_it_and_a_form_is_filled_by_it() {
     bench.msg(Msg::Input(Input::Click(0, 5))).await;
     assert!(bench.app.keys.is_empty());
     bench.press("g").await;
-    click(&mut bench, "Hosts").await;
-    assert_eq!(bench.app.pane, Pane::Hosts);
+    click(&mut bench, "h  Hosts").await;
+    assert_eq!(bench.app.pane, Pane::Hosts, "{}", bench.screen());
     bench.press("g i S").await;
-    click(&mut bench, "note").await;
+    click(&mut bench, "  note ").await;
     bench.type_text("by mouse").await;
     assert!(
-        bench.screen().contains("--note 'by mouse'"),
+        bench.screen().contains("--note=by mouse"),
         "{}",
         bench.screen()
     );

@@ -3,6 +3,7 @@
 mod contexts;
 mod doctor;
 mod history;
+mod notices;
 mod nouns;
 mod problems;
 mod snapshots;
@@ -116,6 +117,7 @@ pub fn of(app: &App, pane: Pane) -> Listing {
         Pane::Places => nouns::places(app),
         Pane::Images => nouns::images(app),
         Pane::Snapshots => snapshots::snapshots(app),
+        Pane::Notices => notices::notices(app),
         Pane::Answer => answer(app),
     }
 }

@@ -25,6 +25,7 @@ use super::input::Input;
 use super::inventory::Entry;
 use super::layout;
 use super::listing;
+use super::look;
 use super::msg::{At, Effect, Msg};
 use super::native;
 use super::presence::{self, Notify, Presence};
@@ -40,7 +41,9 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     if app.leaving {
         return Vec::new();
     }
-    let before = Choices::of(app);
+    let mut before = Choices::of(app);
+    let said = app.notice.clone();
+    let by_itself = matches!(msg, Msg::Notice(..));
     let mut effects = match msg {
         Msg::Input(input) => self::input(app, input),
         Msg::Fleet(fleet, pending) => self::fleet(app, fleet, pending),
@@ -79,11 +82,19 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             });
             Vec::new()
         }
-        Msg::Look(look) => {
+        Msg::Look(new) => {
             // A key that was half typed may mean something else by now.
             app.keys.clear();
             app.overlays.retain(|o| !matches!(o, Overlay::Themes(_)));
-            look.put_on(&mut app.setup);
+            new.put_on(&mut app.setup);
+            look::follow_background(app);
+            Vec::new()
+        }
+        Msg::Background(light) => {
+            app.setup.light = Some(light);
+            look::follow_background(app);
+            // The terminal has chosen, not the user.
+            before = Choices::of(app);
             Vec::new()
         }
         Msg::Question(number, prompt) => {
@@ -103,6 +114,11 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             Vec::new()
         }
     };
+    // What only answers the key just pressed would bury what one looks for.
+    let worth = |notice: &Notice| by_itself || notice.role != Role::Text;
+    if app.notice != said && app.notice.as_ref().is_some_and(worth) {
+        app.keep_notice();
+    }
     questions::open_when_free(app);
     effects.extend(follow_up(app));
     let presence = Presence::of(app);

@@ -28,6 +28,7 @@ pub(super) fn run(app: &mut App, word: &str, rest: &[String]) -> Vec<Effect> {
     let arg = rest.first().map_or("", String::as_str);
     match word {
         "go" => return go(app, arg),
+        "notices" => return go(app, "notices"),
         "help" => app.overlays.push(Overlay::Help(0)),
         "command" => {
             let line = CommandLine {
