@@ -695,14 +695,14 @@ async fn compare(case: &Case, by_keys: bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_action_by_keys_is_the_action_by_argv() {
     for case in CASES.iter().filter(|case| !case.keys.is_empty()) {
-        compare(case, true).await;
+        Box::pin(compare(case, true)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_action_by_the_command_line_of_the_view_is_the_action_by_argv() {
     for case in CASES {
-        compare(case, false).await;
+        Box::pin(compare(case, false)).await;
     }
 }
 
