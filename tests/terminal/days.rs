@@ -119,6 +119,8 @@ fn what_is_wrong_is_hunted_down() {
     pane.text("!");
     pane.wait_for("problems only");
     pane.wait_for("crashed");
+    // Everybody has answered or failed to: from here on rows stay where they are.
+    pane.wait_for("no answer: hv2");
     pane.text("gp");
     let screen = pane.wait_for("hv1/builder");
     let rows = screen.lines().skip_while(|l| !l.contains("REMEDY")).skip(1);
