@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::chain::chain_as;
 use super::known::asked;
-use super::{From, Image, absolute, quoted, readable, show, tool};
+use super::{From, Image, absolute, header, quoted, readable, show, tool};
 use crate::backend::contract::Env;
 use crate::link::child::{Cmd, Output, run};
 use crate::link::files::fault;
@@ -29,12 +29,17 @@ const REPAIR: Duration = Duration::from_secs(600);
 pub async fn defined(env: &Env, path: &Path, format: &str, shared: bool) -> Result<Image> {
     readable(path)?;
     // Before QEMU opens it whole, which does not end where the chain does not.
-    let image = chain_as(env, path, Some(format), shared)
-        .await?
-        .swap_remove(0);
+    let look = chain_as(env, path, Some(format), shared);
     if shared {
-        return Ok(image);
+        return Ok(look.await?.swap_remove(0));
     }
+    if header(path).is_some_and(|head| head.backing.is_none()) {
+        // No chain: both at once, and the answer of the check is known when it is asked for. What it fails with is told
+        // then, too.
+        let (images, _) = tokio::join!(look, check(env, path, format));
+        return sound(env, path, images?.swap_remove(0)).await;
+    }
+    let image = look.await?.swap_remove(0);
     sound(env, path, image).await
 }
 
