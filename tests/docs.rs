@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "shared/sources.rs"]
+mod sources;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -163,22 +166,10 @@ fn named_commands(text: &str) -> Vec<(String, Vec<String>)> {
     found
 }
 
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
 /// A remedy with a flag that does not exist is worse than none.
 #[test]
 fn every_command_that_a_message_names_has_its_flags() {
-    let mut files = Vec::new();
-    sources(&root().join("src"), &mut files);
+    let files = sources::rust_files(&root().join("src"));
     let (mut seen, mut wrong) = (0, Vec::new());
     for file in files {
         for (verb, flags) in named_commands(&std::fs::read_to_string(&file).unwrap()) {

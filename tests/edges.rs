@@ -4,8 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+#[path = "shared/sources.rs"]
+mod sources;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
@@ -345,22 +348,10 @@ fn scan_source(source: &str) -> Result<Scan, String> {
     Ok(scan)
 }
 
-fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
 #[test]
 fn the_floors_hold() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    sources(&root, &mut files);
+    let mut files = sources::rust_files(&root);
     files.sort();
     assert!(files.len() > 20, "the source is where it was");
     let mut scans = Vec::new();

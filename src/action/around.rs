@@ -15,7 +15,7 @@ use crate::model::{
 };
 
 /// Something that a context has beside its instances.
-pub(super) trait Around {
+pub(crate) trait Around {
     /// The context.
     fn context(&self) -> &str;
     /// Its name there.
@@ -43,7 +43,7 @@ around!(
 );
 
 /// How it is called in commands: `CONTEXT/NAME`.
-pub(super) fn id_of(thing: &impl Around) -> String {
+pub(crate) fn id_of(thing: &impl Around) -> String {
     InstanceId::new(thing.context(), None, thing.name()).to_string()
 }
 

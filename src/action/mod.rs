@@ -1,6 +1,6 @@
 //! One action layer for every front: rows, grammar, plans, the engine, tasks and the journal.
 
-mod around;
+pub(crate) mod around;
 pub mod by_hand;
 pub mod complete;
 pub mod contexts;

@@ -9,7 +9,9 @@ mod transfer;
 
 use std::fs;
 
-use corral::model::Bytes;
+use corral::backend::contract::{Changes as _, EditNative as _, EditRequest, ReadCx};
+use corral::backend::qemu::edit::Edit;
+use corral::model::{Bytes, ErrorKind};
 use held::Held;
 use lab::Lab;
 use lab::guest::{guest, has_qemu};
@@ -507,4 +509,55 @@ fn a_folder_with_a_disk_of_another_vm_does_not_move() {
     assert!(disk.exists());
     fine(&lab, "disk remove bb --disk disk1");
     fine(&lab, "rename aa --to ac");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_takes_no_disk_that_another_vm_was_given_meanwhile() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    fine(&lab, "create one --disk 8MiB --firmware bios -y");
+    fine(&lab, "create two --disk 8MiB --firmware bios -y");
+    let image = lab.root.path().join("both.qcow2");
+    let path = image.to_str().unwrap();
+    let root = lab.root.path();
+    tool(
+        root,
+        "qemu-img",
+        &["create", "-q", "-f", "qcow2", path, "1M"],
+    );
+    let family = Edit(lab.ctx.clone());
+    let on = lab.row("one").await;
+    let now = family.native(&ReadCx::quiet(lab::READ), &on).await.unwrap();
+    let own = lab.ctx.store.load("one").unwrap();
+    let disk = &own.disks[0];
+    // Another one like the first, in a place and with a name of its own.
+    let table = now.text.split("[[disks]]").nth(1).unwrap();
+    let table = table.split("\n[").next().unwrap();
+    let mut other: toml::Table = table.parse().unwrap();
+    other.insert("name".to_owned(), "disk1".into());
+    other.insert("path".to_owned(), path.into());
+    other.insert("size".to_owned(), "1M".into());
+    other.insert("owned".to_owned(), false.into());
+    other.insert("serial".to_owned(), "another-one".into());
+    other.remove("slot");
+    let text = now.text.replacen(
+        &format!("[[disks]]{table}"),
+        &format!("[[disks]]{table}\n[[disks]]\n{other}\n"),
+        1,
+    );
+    assert_eq!(disk.name, "disk0");
+    let request = EditRequest {
+        text,
+        base: now.token,
+        label: "vm.toml".to_owned(),
+    };
+    let prepared = lab.prepare(&family, &on, request).await;
+    assert!(prepared.refusals.is_empty(), "{:?}", prepared.refusals);
+    fine(&lab, &format!("disk add two --image {path}"));
+    let error = family.run(&lab::task(&on.id), prepared).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Conflict, "{error}");
+    assert!(error.message.contains("two"), "{error}");
+    assert_eq!(lab.ctx.store.load("one").unwrap(), own);
 }

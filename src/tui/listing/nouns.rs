@@ -1,6 +1,7 @@
 //! What stands around instances: hosts, places for disks, networks, images.
 
 use super::{ListRow, Listing, loading, note};
+use crate::action::around::id_of;
 use crate::model::{
     Body, Bytes, Host, Image, Instance, InstanceId, Network, StoragePool, age, counted,
 };
@@ -40,10 +41,6 @@ fn percent(used: Option<Bytes>, all: Option<Bytes>) -> Option<f64> {
 
 fn size(bytes: Option<Bytes>) -> String {
     bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string())
-}
-
-fn key(context: &str, name: &str) -> String {
-    InstanceId::new(context, None, name).to_string()
 }
 
 fn muted(text: impl Into<String>) -> Cell {
@@ -127,7 +124,7 @@ fn host_row(app: &App, host: &Host) -> ListRow {
         (line, state_role(row))
     }));
     ListRow {
-        key: key(&host.context, &host.name),
+        key: id_of(host),
         cells: vec![
             text(&host.name),
             muted(&host.context),
@@ -177,7 +174,7 @@ fn pool_row(app: &App, pool: &StoragePool) -> ListRow {
         None => (place, Role::Muted),
     };
     ListRow {
-        key: format!("storage {}", key(&pool.context, &pool.name)),
+        key: format!("storage {}", id_of(pool)),
         cells: vec![
             text(&pool.name),
             muted(&pool.context),
@@ -189,15 +186,12 @@ fn pool_row(app: &App, pool: &StoragePool) -> ListRow {
             (place, role),
         ],
         more: facts([
-            ("Storage", Some(key(&pool.context, &pool.name))),
+            ("Storage", Some(id_of(pool))),
             ("Place", pool.place.clone()),
             ("Used", pool.used_bytes.map(|b| b.to_string())),
             ("Size", pool.size_bytes.map(|b| b.to_string())),
             ("Fault", pool.fault.clone()),
-            (
-                "Volumes",
-                Some(format!(": storage info {}", key(&pool.context, &pool.name))),
-            ),
+            ("Volumes", Some(format!(": storage info {}", id_of(pool)))),
         ]),
         ..ListRow::default()
     }
@@ -232,7 +226,7 @@ fn network_row(network: &Network) -> ListRow {
         None => "-",
     };
     ListRow {
-        key: format!("network {}", key(&network.context, &network.name)),
+        key: format!("network {}", id_of(network)),
         cells: vec![
             text(&network.name),
             muted(&network.context),
@@ -244,7 +238,7 @@ fn network_row(network: &Network) -> ListRow {
             (place, role),
         ],
         more: facts([
-            ("Network", Some(key(&network.context, &network.name))),
+            ("Network", Some(id_of(network))),
             ("What", network.note.clone()),
             (
                 "Addresses",
@@ -283,7 +277,7 @@ fn image_row(app: &App, image: &Image) -> ListRow {
         .pulled_at
         .map_or_else(|| "-".to_owned(), |at| step_age(seconds_since(app.now, at)));
     ListRow {
-        key: key(&image.context, &image.name),
+        key: id_of(image),
         cells: vec![
             text(&image.name),
             muted(&image.context),
@@ -294,7 +288,7 @@ fn image_row(app: &App, image: &Image) -> ListRow {
             muted(image.title.clone().unwrap_or_default()),
         ],
         more: facts([
-            ("Image", Some(key(&image.context, &image.name))),
+            ("Image", Some(id_of(image))),
             ("Title", image.title.clone()),
             ("From", image.url.clone()),
             ("Path", image.path.clone()),

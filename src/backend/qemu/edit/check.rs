@@ -29,7 +29,34 @@ pub(super) struct Check<'a> {
 }
 
 /// What is wrong, and at which key.
-type Fault = (String, String);
+pub(super) type Fault = (String, String);
+
+/// Disks that are new in a text and those of another VM.
+pub(super) fn foreign(
+    store: &Store,
+    name: &str,
+    old: Option<&Definition>,
+    vm: &Definition,
+) -> Result<Vec<Fault>> {
+    let before: BTreeSet<&Path> = old.into_iter().flat_map(store::files).collect();
+    let mut faults = Vec::new();
+    for (n, disk) in vm.disks.iter().enumerate() {
+        if before.contains(disk.path.as_path()) {
+            continue;
+        }
+        let users = store.users_of(&disk.path, name)?;
+        if !users.is_empty() {
+            let users: Vec<_> = users.iter().map(|name| shown(name)).collect();
+            let what = format!(
+                "{} is needed by {}: two that write it destroy it",
+                shown(&disk.path.to_string_lossy()),
+                users.join(", ")
+            );
+            faults.push((format!("disks.{n}.path"), what));
+        }
+    }
+    Ok(faults)
+}
 
 impl Check<'_> {
     /// The definition in it, with what is worth knowing of it.
@@ -44,7 +71,7 @@ impl Check<'_> {
         let mut faults = self.identity(&vm);
         faults.extend(values(&vm));
         faults.extend(self.sizes(&vm));
-        faults.extend(self.foreign(&vm)?);
+        faults.extend(foreign(&self.ctx.store, self.name, self.old, &vm)?);
         if let Some((key, what)) = faults.into_iter().next() {
             return Err(self.at(&key, &what));
         }
@@ -137,28 +164,6 @@ impl Check<'_> {
             })
         })
         .collect()
-    }
-
-    /// Disks that are new here and those of another VM.
-    fn foreign(&self, vm: &Definition) -> Result<Vec<Fault>> {
-        let before: BTreeSet<&Path> = self.old.into_iter().flat_map(store::files).collect();
-        let mut faults = Vec::new();
-        for (n, disk) in vm.disks.iter().enumerate() {
-            if before.contains(disk.path.as_path()) {
-                continue;
-            }
-            let users = self.ctx.store.users_of(&disk.path, self.name)?;
-            if !users.is_empty() {
-                let users: Vec<_> = users.iter().map(|name| shown(name)).collect();
-                let what = format!(
-                    "{} is needed by {}: two that write it destroy it",
-                    shown(&disk.path.to_string_lossy()),
-                    users.join(", ")
-                );
-                faults.push((format!("disks.{n}.path"), what));
-            }
-        }
-        Ok(faults)
     }
 
     /// What is new here and another has already: it may be meant, and the verbs refuse it.

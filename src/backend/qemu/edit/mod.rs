@@ -4,7 +4,7 @@ mod check;
 mod place;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -18,12 +18,11 @@ use super::live;
 use super::store::{DEFINITION, LONGEST, Store};
 use super::{locks, process};
 use crate::backend::contract::{Changes, EditNative, EditRequest, Prepared, ReadCx, TaskCx};
-use crate::backend::qemu::store;
 use crate::link::files::{fault, write_atomically};
 use crate::model::{
     Error, Instance, InstanceId, NativeFormat, NativeText, Outcome, Result, State, Step, shown,
 };
-use check::Check;
+use check::{Check, foreign};
 
 /// More lines than this are counted, not listed.
 const LINES: usize = 60;
@@ -171,7 +170,13 @@ impl Changes<EditRequest> for Edit {
         }
         cx.checkpoint()?;
         let _files = locks::files(ctx).await?;
-        self.taken_meanwhile(&plan)?;
+        // The text is still the one it was checked against; who has its disks may not be.
+        let old = ctx.store.load(name).ok();
+        let taken = foreign(&ctx.store, name, old.as_ref(), &plan.vm)?;
+        if let Some((_, what)) = taken.first() {
+            return Err(Error::conflict(format!("{what}. Nothing was done"))
+                .remedy("Look at it and ask again."));
+        }
         cx.step("Write the definition");
         let file = self.file(&plan.id)?;
         write_atomically(&file, plan.text.as_bytes())?;
@@ -184,32 +189,6 @@ impl Changes<EditRequest> for Edit {
             )));
         }
         Ok(Outcome::changed(format!("{} is written anew", plan.id)))
-    }
-}
-
-impl Edit {
-    /// Refuses disks that are new in the text, and that another VM took since it was checked.
-    fn taken_meanwhile(&self, plan: &Plan) -> Result<()> {
-        let Ok(after) = toml::from_str::<Definition>(&plan.text) else {
-            return Ok(());
-        };
-        let before: Vec<&Path> = store::files(&plan.vm).collect();
-        for disk in after
-            .disks
-            .iter()
-            .filter(|disk| !before.contains(&disk.path.as_path()))
-        {
-            let users = self.0.store.users_of(&disk.path, plan.id.key())?;
-            if let Some(user) = users.first() {
-                return Err(Error::conflict(format!(
-                    "{} was given to {} meanwhile. Nothing was done",
-                    shown(&disk.path.to_string_lossy()),
-                    shown(user)
-                ))
-                .remedy("Look at it and ask again."));
-            }
-        }
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use super::stamp;
 use crate::link::child::{Cmd, Output, run};
 use crate::model::Result;
 
@@ -17,38 +18,20 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Answers that are kept; then all begin anew.
 const KEPT: usize = 64;
 
-/// A file as it was: device, inode, size, modified and changed in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp([i128; 7]);
-
-impl Stamp {
-    /// `None` for what is no file, or was written just now.
-    fn of(path: &Path) -> Option<Self> {
-        let meta = fs::metadata(path).ok()?;
-        let age = SystemTime::now().duration_since(meta.modified().ok()?);
-        if !meta.is_file() || age.ok()? < SETTLED {
-            return None;
-        }
-        Some(Self([
-            meta.dev().into(),
-            meta.ino().into(),
-            meta.size().into(),
-            meta.mtime().into(),
-            meta.mtime_nsec().into(),
-            meta.ctime().into(),
-            meta.ctime_nsec().into(),
-        ]))
+/// The stamp of a file of which the last answer may still hold: `None` for what is no file, was written just now, or
+/// is locked. QEMU holds a lock on each image it writes, and of such a file the answer would be a refusal.
+fn settled(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let age = SystemTime::now().duration_since(meta.modified().ok()?);
+    if !meta.is_file() || age.ok()? < SETTLED {
+        return None;
     }
-
-    /// Nobody has it open to write, as far as locks tell: QEMU holds one on each image, and of such a file the
-    /// answer would be a refusal.
-    fn is_free(self) -> bool {
-        let mark = format!(":{} ", self.0[1]);
-        fs::read_to_string("/proc/locks").is_ok_and(|locks| !locks.contains(&mark))
-    }
+    let held = format!(":{} ", meta.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    (!locks.contains(&held)).then(|| stamp(path).ok())?
 }
 
-static ANSWERS: LazyLock<Mutex<HashMap<String, (Stamp, Output)>>> = LazyLock::new(Mutex::default);
+static ANSWERS: LazyLock<Mutex<HashMap<String, (String, Output)>>> = LazyLock::new(Mutex::default);
 
 /// Runs `cmd`, which only looks at `path`; or says what it said when the file was the same. Only good answers are
 /// kept.
@@ -56,23 +39,23 @@ static ANSWERS: LazyLock<Mutex<HashMap<String, (Stamp, Output)>>> = LazyLock::ne
 /// # Errors
 /// As [`run`].
 pub(super) async fn asked(cmd: &Cmd, path: &Path, limit: Duration) -> Result<Output> {
-    let Some(stamp) = Stamp::of(path).filter(|stamp| stamp.is_free()) else {
+    let Some(now) = settled(path) else {
         return run(cmd, limit).await;
     };
     let answers = || ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
     let question = cmd.shown();
     if let Some((then, output)) = answers().get(&question)
-        && *then == stamp
+        && *then == now
     {
         return Ok(output.clone());
     }
     let output = run(cmd, limit).await?;
-    if output.status.success() && Stamp::of(path) == Some(stamp) {
+    if output.status.success() && settled(path).is_some_and(|after| after == now) {
         let mut answers = answers();
         if answers.len() >= KEPT {
             answers.clear();
         }
-        answers.insert(question, (stamp, output.clone()));
+        answers.insert(question, (now, output.clone()));
     }
     Ok(output)
 }

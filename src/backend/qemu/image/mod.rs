@@ -294,16 +294,18 @@ pub(super) fn complaint(path: &Path, output: &Output) -> Error {
         .remedy(format!("Look at it: qemu-img info {}", quoted(path)))
 }
 
-/// Size and time of a file: another content has another stamp.
+/// Which file it is, its size and its times: another content has another stamp.
 pub fn stamp(path: &Path) -> Result<String> {
     use std::os::unix::fs::MetadataExt as _;
     let meta = std::fs::metadata(path).map_err(|e| fault("read", path, e))?;
     Ok(format!(
-        "{}-{}-{}.{}",
+        "{}-{}-{}.{}-{}.{}",
         meta.ino(),
         meta.len(),
         meta.mtime(),
-        meta.mtime_nsec()
+        meta.mtime_nsec(),
+        meta.ctime(),
+        meta.ctime_nsec()
     ))
 }
 

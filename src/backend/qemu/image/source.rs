@@ -34,10 +34,9 @@ pub async fn defined(env: &Env, path: &Path, format: &str, shared: bool) -> Resu
         return Ok(look.await?.swap_remove(0));
     }
     if header(path).is_some_and(|head| head.backing.is_none()) {
-        // No chain: both at once, and the answer of the check is known when it is asked for. What it fails with is told
-        // then, too.
-        let (images, _) = tokio::join!(look, check(env, path, format));
-        return sound(env, path, images?.swap_remove(0)).await;
+        // No chain: both at once.
+        let (images, checked) = tokio::join!(look, check(env, path, format));
+        return whole(path, images?.swap_remove(0), checked);
     }
     let image = look.await?.swap_remove(0);
     sound(env, path, image).await
@@ -45,6 +44,16 @@ pub async fn defined(env: &Env, path: &Path, format: &str, shared: bool) -> Resu
 
 /// Refuses one that is encrypted or corrupt.
 pub(super) async fn sound(env: &Env, path: &Path, image: Image) -> Result<Image> {
+    let checked = if image.encrypted || image.corrupt {
+        Ok(None)
+    } else {
+        check(env, path, &image.format).await
+    };
+    whole(path, image, checked)
+}
+
+/// [`sound`], by what a check said.
+fn whole(path: &Path, image: Image, checked: Result<Option<String>>) -> Result<Image> {
     if image.encrypted {
         return Err(Error::unsupported(format!("{} is encrypted", show(path)))
             .remedy("Decrypt it first: qemu-img convert"));
@@ -52,7 +61,7 @@ pub(super) async fn sound(env: &Env, path: &Path, image: Image) -> Result<Image>
     let damaged = if image.corrupt {
         Some("it is marked so".to_owned())
     } else {
-        check(env, path, &image.format).await?
+        checked?
     };
     if let Some(why) = damaged {
         return Err(
