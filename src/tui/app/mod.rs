@@ -1,242 +1,35 @@
 //! Everything that is shown, as data.
 
+mod overlay;
+mod pane;
+
+pub use overlay::{Actions, CommandLine, Overlay, ThemePicker};
+pub use pane::{ANSWER_LINES, Answer, Cursor, DetailPane, Focus, Loaded, Pane, Tab};
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 use super::columns::Column;
-use super::completion::Fault;
-use super::dialog::{Dialog, Guard, QuitDialog};
-use super::edit::Line;
-use super::filter_line::FilterLine;
-use super::form::Form;
 use super::glyphs::Glyphs;
 use super::groups::Grouping;
 use super::input::Key;
 use super::inventory::Inventory;
 use super::keymap::Keymap;
 use super::msg::At;
-use super::own_columns::{self, ColumnPicker};
+use super::own_columns::{self};
 use super::places::Place;
 use super::presence::{Manners, Presence};
 use super::question::Question;
 use super::reading::Readings;
-use super::saved::ViewMenu;
 use super::search::Search;
 use super::since::Aim;
 use super::split::Split;
 use super::theme::{Role, Theme};
 use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
-use crate::model::{
-    Action, Consent, Data, Detail, Error, FleetView, Instance, InstanceId, Operation, Sample,
-    Support, Task,
-};
-
-/// A pane that fills the body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pane {
-    /// Instances.
-    Inventory,
-    /// What corral does now.
-    Tasks,
-    /// What corral changed.
-    History,
-    /// Checks.
-    Doctor,
-    /// Contexts.
-    Contexts,
-    /// What is wrong.
-    Problems,
-    /// What can be done where.
-    Support,
-    /// Hosts and their loads.
-    Hosts,
-    /// Where disks are kept, and networks.
-    Places,
-    /// Images to make instances from.
-    Images,
-    /// Snapshots of several instances.
-    Snapshots,
-    /// What was told.
-    Notices,
-    /// The answer to a question of the command line.
-    Answer,
-}
-
-impl Pane {
-    /// Word of `ui go`, and heading.
-    pub const NAMES: [(&'static str, Self, &'static str); 13] = [
-        ("inventory", Self::Inventory, "Inventory"),
-        ("tasks", Self::Tasks, "Tasks"),
-        ("history", Self::History, "History"),
-        ("doctor", Self::Doctor, "Doctor"),
-        ("contexts", Self::Contexts, "Contexts"),
-        ("problems", Self::Problems, "Problems"),
-        ("support", Self::Support, "Support"),
-        ("hosts", Self::Hosts, "Hosts"),
-        ("places", Self::Places, "Storage & Networks"),
-        ("images", Self::Images, "Images"),
-        ("snapshots", Self::Snapshots, "Snapshots"),
-        ("notices", Self::Notices, "Notices"),
-        ("answer", Self::Answer, "Answer"),
-    ];
-
-    /// The word, which is also its section in a keymap.
-    pub fn word(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, pane, _)| *pane == self)
-            .map_or("", |(word, _, _)| word)
-    }
-
-    /// The heading.
-    pub fn title(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|(_, pane, _)| *pane == self)
-            .map_or("", |(_, _, title)| title)
-    }
-}
-
-/// Where keys go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Focus {
-    /// The list.
-    List,
-    /// The detail beside it.
-    Detail,
-}
-
-/// A tab of the detail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Tab {
-    /// What it is and how it is.
-    Summary,
-    /// Snapshots as a tree.
-    Snapshots,
-    /// Disks and network interfaces.
-    Devices,
-    /// What its backend reported.
-    Events,
-    /// Its load over the last minutes.
-    Metrics,
-    /// Its definition.
-    Native,
-}
-
-impl Tab {
-    /// In order.
-    pub const ALL: [Self; 6] = [
-        Self::Summary,
-        Self::Snapshots,
-        Self::Devices,
-        Self::Events,
-        Self::Metrics,
-        Self::Native,
-    ];
-
-    /// The heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Summary => "Summary",
-            Self::Snapshots => "Snapshots",
-            Self::Devices => "Disks & NICs",
-            Self::Events => "Events",
-            Self::Metrics => "Metrics",
-            Self::Native => "Native",
-        }
-    }
-}
-
-/// Something that is fetched.
-#[derive(Clone, Debug)]
-pub struct Loaded<T> {
-    /// The number it was last asked under, while that is open.
-    pub asked: Option<u64>,
-    /// What came, the last time something came.
-    pub value: Option<T>,
-    /// That is only what came first; the whole is still to come.
-    pub part: bool,
-    /// Why nothing came, the last time.
-    pub error: Option<Error>,
-}
-
-impl<T> Default for Loaded<T> {
-    fn default() -> Self {
-        Self {
-            asked: None,
-            value: None,
-            part: false,
-            error: None,
-        }
-    }
-}
-
-/// The detail pane.
-#[derive(Clone, Debug)]
-pub struct DetailPane {
-    /// Shown beside the list.
-    pub open: bool,
-    /// Which tab.
-    pub tab: Tab,
-    /// Lines scrolled away.
-    pub scroll: usize,
-    /// The snapshot under the cursor.
-    pub snapshot: usize,
-    /// The line of the definition under the cursor.
-    pub line: usize,
-    /// Lines of the definition that are shown without what they hold.
-    pub folded: BTreeSet<usize>,
-    /// Secrets of the definition are shown.
-    pub secrets: bool,
-    /// What is shown, whose identity the first is.
-    pub detail: Loaded<(String, Box<Detail>)>,
-    /// Whose detail is being asked for, or was.
-    pub of: Option<String>,
-    /// Events of the same instance.
-    pub events: Loaded<Box<Data>>,
-    /// Recent readings of its load, and the number they were last asked under, while that is open.
-    pub samples: Vec<Sample>,
-    /// As said.
-    pub sampled: Option<u64>,
-    /// The row for which they were asked: it changes with each reading.
-    pub sampled_for: Option<(InstanceId, Timestamp)>,
-    /// The row as it was when the detail was asked for.
-    pub row: Option<Arc<Instance>>,
-}
-
-/// A cursor in a list, which stays on the same thing when the list changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cursor {
-    /// Key of the thing.
-    pub key: Option<String>,
-    /// Its row.
-    pub row: usize,
-    /// First row on screen.
-    pub top: usize,
-    /// The thing is shown in full.
-    pub open: bool,
-    /// First line of that on screen; `None` until it was scrolled.
-    pub scroll: Option<usize>,
-}
-
-/// An answer to show.
-#[derive(Clone, Debug, Default)]
-pub struct Answer {
-    /// The question.
-    pub title: String,
-    /// Lines.
-    pub lines: Vec<String>,
-    /// More may come, under this number.
-    pub follows: Option<u64>,
-    /// How it is wanted.
-    pub output: Output,
-}
-
-/// Lines kept of an answer that goes on: what a person scrolls back through.
-pub const ANSWER_LINES: usize = 2000;
+use crate::model::{Action, Consent, Detail, Error, FleetView, InstanceId, Task};
 
 /// A line at the bottom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -264,100 +57,6 @@ pub struct Told {
 
 /// Notices that can be read again.
 const TOLD: usize = 200;
-
-/// The command line.
-#[derive(Clone, Debug, Default)]
-pub struct CommandLine {
-    /// What is typed.
-    pub line: Line,
-    /// Chosen row of the palette.
-    pub chosen: Option<usize>,
-    /// What is wrong with what was entered.
-    pub error: Option<String>,
-    /// What is wrong with what is typed, before it is entered.
-    pub fault: Option<Fault>,
-    /// What it was opened for.
-    pub aim: Aim,
-    /// What was typed before going through earlier lines, and the place among them.
-    pub recalled: Option<(String, usize)>,
-    /// Earlier lines are offered that have what is typed in them; what was typed before that.
-    pub search: Option<String>,
-}
-
-/// All actions for some instances.
-#[derive(Clone, Debug)]
-pub struct Actions {
-    /// For whom.
-    pub title: String,
-    /// The number under which support was asked.
-    pub asked: u64,
-    /// Operation by operation, once known.
-    pub support: Option<Vec<(Operation, Support)>>,
-    /// Chosen row.
-    pub row: usize,
-    /// What they were opened for.
-    pub aim: Aim,
-}
-
-/// The list of themes.
-#[derive(Clone, Debug)]
-pub struct ThemePicker {
-    /// Chosen row.
-    pub row: usize,
-    /// What it was, for Esc.
-    pub before: Theme,
-}
-
-/// What lies over the panes.
-#[derive(Clone, Debug)]
-pub enum Overlay {
-    /// A confirmation.
-    Dialog(Box<Dialog>),
-    /// Leave?
-    Quit(QuitDialog),
-    /// Arguments of a command.
-    Form(Box<Form>),
-    /// The command line.
-    Command(CommandLine),
-    /// The filter while it is typed.
-    Filter(Box<FilterLine>),
-    /// What a text is searched for, and what was before.
-    Search(Line, Option<Search>),
-    /// Keys valid here; lines scrolled away.
-    Help(usize),
-    /// All actions.
-    Actions(Actions),
-    /// A question from below.
-    Question(Box<Question>),
-    /// All themes.
-    Themes(ThemePicker),
-    /// All columns.
-    Columns(Box<ColumnPicker>),
-    /// Views under a name.
-    Views(ViewMenu),
-}
-
-impl Overlay {
-    /// When its keys begin to count, where that matters.
-    pub fn guard(&self) -> Option<&Guard> {
-        match self {
-            Self::Dialog(dialog) => Some(&dialog.guard),
-            Self::Quit(quit) => Some(&quit.guard),
-            Self::Question(question) => Some(&question.guard),
-            _ => None,
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn guard_mut(&mut self) -> Option<&mut Guard> {
-        match self {
-            Self::Dialog(dialog) => Some(&mut dialog.guard),
-            Self::Quit(quit) => Some(&mut quit.guard),
-            Self::Question(question) => Some(&mut question.guard),
-            _ => None,
-        }
-    }
-}
 
 /// A plan that was asked for.
 #[derive(Clone, Debug)]
