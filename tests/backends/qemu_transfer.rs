@@ -552,7 +552,7 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
     lab.power("web", PowerRequest::Start).await.unwrap();
     let place = root.join("live.qcow2");
     let words = ["export", "web", "--to", place.to_str().unwrap()];
-    held.kill(&lab, &words, "before", "-m 16 json:");
+    held.kill(&lab, &words, "before", "-m 8 json:");
     fine(&lab, "doctor --fix -y");
     let monitor = corral::backend::qemu::process::connect(&lab.ctx, &vm)
         .await
@@ -578,7 +578,7 @@ async fn exports_that_were_killed_go_on_or_are_cleaned_away() {
         );
     }
     drop(monitor);
-    held.kill(&lab, &words, "before", "-m 16 json:");
+    held.kill(&lab, &words, "before", "-m 8 json:");
     fine(&lab, &line("export web --to", &place));
     assert!(is_same(&place, disk));
     lab.power_off("web").await;
@@ -847,7 +847,7 @@ async fn a_full_disk_ends_a_live_export_and_not_the_guest() {
     assert!(said.contains("24+0 records out"), "{said}");
     let to = root.join("x.qcow2");
     let words = ["export", "web", "--to", to.to_str().unwrap()];
-    let child = held.stopped(&lab, &words, "before", "-m 16 json:", || true);
+    let child = held.stopped(&lab, &words, "before", "-m 8 json:", || true);
     // What the guest overwrites now finds no room.
     fs_of_its_own.crowd(4 << 20);
     let (said, at) = lab.shell("web", write, at).await;

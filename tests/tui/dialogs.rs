@@ -277,6 +277,30 @@ async fn leaving_asks_only_while_work_is_under_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_what_has_just_ended_leaves() {
+    let mut bench = Bench::new().await;
+    bench.select("local/scratch").await;
+    bench.press("p t").await;
+    bench.pass(1000).await;
+    bench.press("S").await;
+    bench.settle().await;
+    let under_way = |task: &mut corral::model::Task| task.state = corral::model::TaskState::Running;
+    let ended = bench.engine.tasks().borrow().clone();
+    let mut running: Vec<_> = ended.to_vec();
+    running.iter_mut().for_each(under_way);
+    bench
+        .msg(corral::tui::msg::Msg::Tasks(std::sync::Arc::new(running)))
+        .await;
+    bench.press("q").await;
+    bench.pass(1000).await;
+    // It ends while the question is read: no other message will come.
+    bench.msg(corral::tui::msg::Msg::Tasks(ended)).await;
+    assert!(!bench.app.leaving, "nobody said so yet");
+    bench.press("W").await;
+    assert!(bench.app.leaving);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_cannot_be_typed_has_a_code() {
     let mut bench = Bench::new().await;
     bench.command("delete hv1/仮想マシン --force").await;

@@ -88,6 +88,8 @@ pub struct Submitting {
     pub verb: String,
     /// The instances it would change.
     pub ids: Vec<InstanceId>,
+    /// The task it became, until that is among the tasks.
+    pub task: Option<String>,
 }
 
 /// What the fleet does not tell of contexts.
@@ -393,7 +395,12 @@ impl App {
         all
     }
 
-    /// Tasks of this corral that have not ended: what leaving would have to wait for.
+    /// Whether leaving would have to wait for something.
+    pub fn busy(&self) -> bool {
+        !self.submitting.is_empty() || self.running_tasks().next().is_some()
+    }
+
+    /// Tasks of this corral that have not ended.
     pub fn running_tasks(&self) -> impl Iterator<Item = &Task> {
         self.tasks.iter().filter(|task| !task.state.is_final())
     }

@@ -163,6 +163,7 @@ pub(super) fn submit(
         verb: plan.action.verb.clone(),
         ids: plan.changing().map(|t| t.id.clone()).collect(),
         planning: planning.clone(),
+        task: None,
     });
     app.say(format!("{} …", plan.command));
     // Forms whose command has gone out are done.
@@ -180,12 +181,17 @@ pub(super) fn submitted(app: &mut App, request: u64, result: Result<String, Erro
     let Some(n) = app.submitting.iter().position(|s| s.request == request) else {
         return Vec::new();
     };
-    let submitting = app.submitting.remove(n);
+    let mut submitting = app.submitting.remove(n);
     match result {
         Ok(task) => {
-            let ended = app.tasks.iter().any(|t| t.id == task && t.state.is_final());
-            if !ended {
+            let known = app.tasks.iter().find(|t| t.id == task);
+            let known = known.map(|t| t.state.is_final());
+            if known != Some(true) {
                 app.say(format!("{}: task {task} (g t shows it)", submitting.verb));
+            }
+            if known.is_none() {
+                submitting.task = Some(task);
+                app.submitting.push(submitting);
             }
             Vec::new()
         }

@@ -119,6 +119,12 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     if app.notice != said && app.notice.as_ref().is_some_and(worth) {
         app.keep_notice();
     }
+    // Whatever was waited for may have ended before the answer was to wait.
+    let waiting = |o: &Overlay| matches!(o, Overlay::Quit(quit) if quit.waiting);
+    if app.overlays.iter().any(waiting) && !app.busy() {
+        app.leaving = true;
+        return vec![Effect::Quit];
+    }
     questions::open_when_free(app);
     effects.extend(follow_up(app));
     let presence = Presence::of(app);
@@ -205,6 +211,9 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
             .any(|task| task.targets.iter().any(|t| t.id == row.id))
     });
     app.tasks = tasks;
+    let tasks = &app.tasks;
+    app.submitting
+        .retain(|s| !tasks.iter().any(|t| s.task.as_deref() == Some(&t.id)));
     if let Some((text, role)) = note {
         app.notice = Some(Notice {
             text,
@@ -214,14 +223,6 @@ fn tasks(app: &mut App, tasks: Arc<Vec<Task>>) -> Vec<Effect> {
     }
     if touched {
         app.detail.row = None;
-    }
-    let waiting = app
-        .overlays
-        .iter()
-        .any(|o| matches!(o, Overlay::Quit(quit) if quit.waiting));
-    if waiting && app.running_tasks().next().is_none() {
-        app.leaving = true;
-        return vec![Effect::Quit];
     }
     let mut effects: Vec<Effect> = ring.into_iter().collect();
     // Checks are long; they are asked again by hand.

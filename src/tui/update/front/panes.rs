@@ -254,7 +254,7 @@ pub(super) fn forward(app: &mut App) {
 
 /// Leaves; asks first while work is under way.
 pub(in crate::tui::update) fn quit(app: &mut App) -> Vec<Effect> {
-    if app.running_tasks().next().is_none() && app.submitting.is_empty() {
+    if !app.busy() {
         app.leaving = true;
         return vec![Effect::Quit];
     }
