@@ -102,11 +102,24 @@ fn folder(engine: &Engine) -> PathBuf {
     engine.env().dirs.state.join("edits")
 }
 
-/// A change was made: the text of it that was kept here is not needed any more.
+/// A text that was typed for an argument which is a file; the file.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn typed(engine: &Engine, argument: &str, text: &str) -> Result<String> {
+    let text = format!("{}\n", text.trim_end());
+    let file = keep(engine, argument, NativeFormat::Text, &text)?;
+    Ok(file.to_string_lossy().into_owned())
+}
+
+/// A change was made: the texts of it that were kept here are not needed any more.
 pub(super) fn taken(engine: &Engine, action: &Action) {
-    let kept = action.args.text("file").map(Path::new);
-    if let Some(file) = kept.filter(|file| file.parent() == Some(&folder(engine))) {
-        let _ = fs::remove_file(file);
+    let folder = folder(engine);
+    let texts = ["file", "user-data"].map(|name| action.args.text(name));
+    for file in texts.into_iter().flatten().map(Path::new) {
+        if file.parent() == Some(&folder) {
+            let _ = fs::remove_file(file);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
 
 use crate::link::files::{lock_beside, make_dir, write_atomically};
-use crate::model::{Error, Result, shown};
+use crate::model::{Error, InstanceId, Result, shown};
 
 /// A disk that is slower must not hold up leaving.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -67,6 +67,23 @@ pub struct SavedView {
     /// Columns, where any were chosen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: ColumnWords,
+}
+
+/// Where a view was when its line was cut: only the next one begins there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cut {
+    /// Word of the pane.
+    pub pane: String,
+    /// Instances that were marked, by identity: one that was made anew since is not marked.
+    pub marks: Vec<String>,
+    /// Groups that were folded.
+    pub folded: Vec<String>,
+    /// The instance under the cursor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<InstanceId>,
+    /// What the inventory showed.
+    pub view: SavedView,
 }
 
 /// The file.
@@ -126,6 +143,24 @@ impl UiMemory {
             tracing::info!(%error, "when the view was opened is not kept");
         }
         before
+    }
+
+    /// Keeps where a view is whose line is cut. Waits for the disk: nothing comes after it.
+    pub fn cut(&self, cut: &Cut) {
+        let value = toml::Value::try_from(cut).ok();
+        if let Some(file) = self.file.as_deref()
+            && let Err(error) = change(file, |table| table.extend(value.map(|v| ("cut".into(), v))))
+        {
+            tracing::info!(%error, "where the view was is not kept");
+        }
+    }
+
+    /// Where the view was before this one, if its line was cut; it is told once.
+    pub fn take_cut(&self) -> Option<Cut> {
+        let file = self.file.as_deref()?;
+        let cut = read(file).ok()?.get("cut")?.clone().try_into().ok();
+        change(file, |table| drop(table.remove("cut"))).ok()?;
+        cut
     }
 
     /// Waits for what is being written.
@@ -213,18 +248,24 @@ fn written<T: Serialize>(value: Option<T>) -> Option<toml::Value> {
     toml::Value::try_from(value?).ok()
 }
 
-/// What this corral knows nothing of stays in the file.
 fn insert<const N: usize>(file: &Path, values: [(&str, Option<toml::Value>); N]) -> Result<()> {
+    change(file, |table| {
+        for (key, value) in values {
+            if let Some(value) = value {
+                table.insert(key.to_owned(), value);
+            }
+        }
+    })
+}
+
+/// What this corral knows nothing of stays in the file.
+fn change(file: &Path, with: impl FnOnce(&mut toml::Table)) -> Result<()> {
     if let Some(dir) = file.parent() {
         make_dir(dir)?;
     }
     let _lock = lock_beside(file)?;
     let mut table = read(file).unwrap_or_default();
-    for (key, value) in values {
-        if let Some(value) = value {
-            table.insert(key.to_owned(), value);
-        }
-    }
+    with(&mut table);
     write_atomically(file, table.to_string().as_bytes())
 }
 
@@ -260,6 +301,32 @@ mod tests {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("split = 40"), "{text}");
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn where_a_cut_view_was_is_told_once_and_the_rest_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = UiMemory::open(Some(dir.path()));
+        assert_eq!(memory.take_cut(), None);
+        let state = UiState {
+            mouse: Some(true),
+            ..UiState::default()
+        };
+        memory.keep(state.clone());
+        memory.flush().await;
+        let cut = Cut {
+            pane: "tasks".to_owned(),
+            marks: vec!["local#7".to_owned()],
+            selected: "local/web".parse().ok(),
+            ..Cut::default()
+        };
+        memory.cut(&cut);
+        assert_eq!(memory.load(), (state.clone(), None));
+        assert_eq!(memory.take_cut(), Some(cut));
+        assert_eq!(memory.take_cut(), None);
+        assert_eq!(memory.load(), (state, None));
+        std::fs::write(dir.path().join("ui.toml"), "cut = 3\n").unwrap();
+        assert_eq!(memory.take_cut(), None);
     }
 
     #[tokio::test]

@@ -136,6 +136,8 @@ pub struct Field {
     pub secret: bool,
     /// A text of several lines.
     pub lines: bool,
+    /// A file whose text may be typed where there is room for it.
+    pub typed: bool,
     /// One line of help.
     pub doc: &'static str,
 }
@@ -152,6 +154,7 @@ impl Field {
             default: None,
             secret: false,
             lines: false,
+            typed: false,
             doc,
         }
     }
@@ -193,6 +196,13 @@ impl Field {
     #[must_use]
     pub const fn lines(mut self) -> Self {
         self.lines = true;
+        self
+    }
+
+    /// A file whose text may be typed instead of its name, in a form.
+    #[must_use]
+    pub const fn typed(mut self) -> Self {
+        self.typed = true;
         self
     }
 

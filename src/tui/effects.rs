@@ -7,7 +7,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::msg::{Effect, Msg, Reply};
+use super::msg::{Effect, Msg, Reply, Typed};
 use super::question::Given;
 use crate::action::Engine;
 use crate::action::questions::Questions;
@@ -59,6 +59,13 @@ impl Runner {
                 tokio::spawn(async move {
                     let opened = guarded(by_hand::open(&engine, &action)).await.map(Box::new);
                     send(&replies, number, Reply::Opened(opened)).await;
+                });
+            }
+            Effect::KeepText(number, argument, Typed(text)) => {
+                tokio::task::spawn_blocking(move || {
+                    let file = by_hand::typed(&engine, argument, &text);
+                    let kept = Reply::Kept(file.map(|file| (text, file)));
+                    let _ = replies.blocking_send(Msg::Reply(number, kept));
                 });
             }
             Effect::Submit(number, plan, consent, options) => {

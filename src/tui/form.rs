@@ -27,12 +27,37 @@ pub struct Entry {
     pub positional: bool,
     /// What holds when it stays empty.
     pub default: Option<String>,
+    /// A text that was typed for a file, and the file that it is in.
+    pub kept: Option<(String, String)>,
 }
 
 impl Entry {
     /// Text is typed into it.
     pub fn takes_text(&self) -> bool {
         self.kind != FieldKind::Flag
+    }
+
+    /// What is typed is the text of a file, not its name. (cloud-init's begins with such a line.)
+    pub fn is_text_of_file(&self) -> bool {
+        let text = self.line.text();
+        let may = self.field.is_some_and(|field| field.typed);
+        may && (text.starts_with('#') || text.trim().contains('\n'))
+    }
+
+    /// The text that has to be put into a file first.
+    pub fn unkept(&self) -> Option<&str> {
+        let text = self.line.text();
+        let kept = self.kept.as_ref().is_some_and(|(kept, _)| kept == text);
+        (self.is_text_of_file() && !kept).then_some(text)
+    }
+
+    /// As it stands in the command.
+    fn value(&self) -> &str {
+        match &self.kept {
+            _ if !self.is_text_of_file() => self.line.text().trim(),
+            Some((_, file)) if self.unkept().is_none() => file,
+            _ => "FILE",
+        }
     }
 
     /// Nothing stands where something must.
@@ -44,7 +69,7 @@ impl Entry {
     /// What is wrong with what is typed; `becomes`: it may still become one of some words.
     pub fn fault(&self, becomes: bool) -> Option<String> {
         let text = self.line.text().trim();
-        if text.is_empty() || self.kind == FieldKind::Flag {
+        if text.is_empty() || self.kind == FieldKind::Flag || self.is_text_of_file() {
             return None;
         }
         if self.positional && text.starts_with('-') {
@@ -78,6 +103,8 @@ pub struct Form {
     pub hidden: Vec<String>,
     /// Chosen of what the field with the focus may become.
     pub chosen: Option<usize>,
+    /// The number under which a text is put into a file, and the field it is of.
+    pub keeping: Option<(u64, usize)>,
     /// The number under which its instance was asked for, and what came.
     pub asked: Option<u64>,
     /// As said.
@@ -119,6 +146,7 @@ impl Form {
                 on: false,
                 positional: true,
                 default: None,
+                kept: None,
             });
         }
         let shape = |field: &&Field| !row.shapes.iter().any(|(flag, _)| *flag == field.name);
@@ -141,7 +169,7 @@ impl Form {
                 doc: field.doc,
                 kind: field.kind,
                 field: Some(field),
-                line: if field.lines {
+                line: if field.lines || field.typed {
                     Line::area()
                 } else {
                     Line::default()
@@ -149,6 +177,7 @@ impl Form {
                 on: false,
                 positional: false,
                 default: field.default.map(str::to_owned),
+                kept: None,
             });
         }
         Self {
@@ -161,6 +190,7 @@ impl Form {
             error: None,
             hidden: Vec::new(),
             chosen: None,
+            keeping: None,
             asked: None,
             detail: None,
         }
@@ -215,7 +245,7 @@ impl Form {
         let mut names = self.targets.clone();
         let mut options = Vec::new();
         for entry in &self.entries {
-            let text = entry.line.text().trim();
+            let text = entry.value();
             if entry.kind == FieldKind::Flag {
                 if entry.on {
                     options.push(format!("--{}", entry.name));
@@ -272,6 +302,7 @@ pub fn offers(app: &App, form: &Form) -> Candidates {
     let mut found = match (entry.name, form.wants(entry)) {
         ("set", _) => settings(form.row.name),
         (_, Wanted::Nothing) => Vec::new(),
+        _ if entry.is_text_of_file() => Vec::new(),
         (_, wanted) => offered(wanted, typed, &targets, &names),
     };
     // A choice is turned with the arrows: all of it stays in sight.

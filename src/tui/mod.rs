@@ -10,6 +10,7 @@ pub mod background;
 pub mod columns;
 pub mod command;
 pub mod completion;
+pub mod cut;
 pub mod dialog;
 pub mod edit;
 mod effects;

@@ -12,7 +12,7 @@ use super::presence::{Manners, Notify, Presence};
 use super::question::Given;
 use crate::action::RunOptions;
 use crate::action::by_hand::Opened;
-use crate::action::ui_state::UiState;
+use crate::action::ui_state::{Cut, UiState};
 use crate::model::{
     Action, Consent, Data, Error, FleetView, InstanceId, Operation, Plan, Prompt, Sample, Support,
     Task,
@@ -60,6 +60,8 @@ pub enum Msg {
     Withdrawn(u64),
     /// A line for the user from outside the loop.
     Notice(String, bool),
+    /// Where the view before this one was when its line was cut.
+    Returned(Box<Cut>),
 }
 
 /// An effect's answer.
@@ -71,6 +73,8 @@ pub enum Reply {
     Opened(Result<Box<Opened>, Error>),
     /// The editor has ended.
     Edited(Box<Opened>, Result<(), Error>),
+    /// A text is in a file: the text, and the file's name.
+    Kept(Result<(String, String), Error>),
     /// A change was accepted, as this task.
     Submitted(Result<String, Error>),
     /// What is known so far of a question's answer; the whole follows.
@@ -85,6 +89,16 @@ pub enum Reply {
     Samples(Vec<Sample>),
 }
 
+/// A text that was typed; what is in it is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Typed(pub String);
+
+impl std::fmt::Debug for Typed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Typed({} bytes)", self.0.len())
+    }
+}
+
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -94,6 +108,8 @@ pub enum Effect {
     Open(u64, Action),
     /// Give the terminal to the editor until it ends.
     Edit(u64, Box<Opened>),
+    /// Put a text that was typed for this argument into a file.
+    KeepText(u64, &'static str, Typed),
     /// Carry a plan out.
     Submit(u64, Box<Plan>, Consent, RunOptions),
     /// Ask a question.

@@ -104,6 +104,11 @@ pub(super) async fn run(
     let mut queue: Vec<Msg> = first;
     queue.extend(look(&engine, &mut seen));
     queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
+    // Words of the command line say where to begin.
+    if options.words.is_empty() {
+        let cut = engine.ui().take_cut();
+        queue.extend(cut.map(|cut| Msg::Returned(Box::new(cut))));
+    }
     let finder = Arc::clone(&engine);
     let (asker, mut asked) = Questions::new();
     engine.set_asker(Arc::clone(&asker) as Arc<_>);
@@ -231,7 +236,7 @@ pub(super) async fn run(
                     terminal.continued();
                     dirty = true;
                 }
-                other => return Ok(Ended::Signal(other)),
+                other => return Ok(cut(&engine, &app, other)),
             },
             event = events.next() => match event {
                 Some(Ok(event)) => {
@@ -240,7 +245,9 @@ pub(super) async fn run(
                     queue.extend(light.map(Msg::Background));
                 }
                 // The terminal is gone.
-                Some(Err(_)) | None => return Ok(Ended::Signal(SignalKind::hangup().as_raw_value())),
+                Some(Err(_)) | None => {
+                    return Ok(cut(&engine, &app, SignalKind::hangup().as_raw_value()));
+                }
             },
             Some(msg) = replies.recv() => queue.push(msg),
             Ok(()) = async {
@@ -258,6 +265,12 @@ pub(super) async fn run(
             }
         }
     }
+}
+
+/// Ended by a signal that nobody in front of it gave: the next view begins where this one was.
+fn cut(engine: &Engine, app: &App, signal: i32) -> Ended {
+    engine.ui().cut(&super::cut::of(app));
+    Ended::Signal(signal)
 }
 
 /// What was interrupted since the view was last open.

@@ -37,8 +37,8 @@ pub fn present(app: &App, name: &str) -> SavedView {
     }
 }
 
-/// Puts a view on the screen; the context that it names and that there is not is told by its name.
-pub fn put_on(app: &mut App, view: &SavedView) -> Option<String> {
+/// Shows only what a view shows; the context that it names and that there is not is told by its name.
+pub fn narrow(app: &mut App, view: &SavedView) -> Option<String> {
     let gone = view
         .context
         .clone()
@@ -47,6 +47,13 @@ pub fn put_on(app: &mut App, view: &SavedView) -> Option<String> {
     inventory.set_filter(&view.filter);
     inventory.problems = view.problems;
     inventory.context = view.context.clone().filter(|_| gone.is_none());
+    gone
+}
+
+/// Puts a view on the screen; of its context as [`narrow`].
+pub fn put_on(app: &mut App, view: &SavedView) -> Option<String> {
+    let gone = narrow(app, view);
+    let inventory = &mut app.inventory;
     if super::columns::sorts(&view.sort) {
         inventory.reverse = view.sort.starts_with('-');
         view.sort

@@ -203,8 +203,16 @@ fn a_view_that_is_handed_over_changes_nothing() {
 }
 
 #[test]
-fn order_and_lines_are_back_after_the_line_was_cut() {
+fn sight_marks_and_lines_are_back_after_the_line_was_cut() {
     if !is_there() {
+        return;
+    }
+    if which::which("qemu-img").is_err() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "qemu-img is not installed"
+        );
+        eprintln!("skipped (daemon): no qemu-img: apt install qemu-utils");
         return;
     }
     let pane = Pane::open(100, 30, &[]);
@@ -212,10 +220,25 @@ fn order_and_lines_are_back_after_the_line_was_cut() {
     std::fs::create_dir_all(&folder).unwrap();
     let config = "discover = false\n[[context]]\nname = \"local\"\nbackend = \"qemu\"\n";
     std::fs::write(folder.join("config.toml"), config).unwrap();
+    for name in ["one", "two"] {
+        let words = ["create", name, "--disk", "16M", "--firmware", "bios", "-y"];
+        let made = std::process::Command::new(env!("CARGO_BIN_EXE_corral"))
+            .args(words)
+            .env_clear()
+            .env("HOME", pane.dir.path())
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+    }
     pane.corral("; echo \"code $?\"");
     pane.wait_for("1 local");
     command(&pane, "sort mem");
     pane.wait_for("sorted by mem");
+    filter(&pane, "state:stopped", "Inventory 2");
+    pane.text("*");
+    pane.wait_for("2 marked");
+    filter(&pane, "name:two", "2 marked, 1 of them hidden");
     command(&pane, "info local/nobody");
     pane.wait_for("nobody");
     let shell = pane.format("#{pane_pid}");
@@ -229,6 +252,8 @@ fn order_and_lines_are_back_after_the_line_was_cut() {
     pane.line("clear");
     pane.corral("");
     pane.wait_for("by mem");
+    pane.wait_for("2 marked, 1 of them hidden");
+    pane.wait_for("/ name:two");
     pane.text(":");
     pane.keys("Up");
     pane.wait_for(":info local/nobody");

@@ -51,6 +51,62 @@ async fn what_is_typed_into_a_field_is_a_value_whatever_it_looks_like() {
     assert_eq!(asked.args.text("image"), Some("--force"));
 }
 
+/// The create form, with the focus on this field.
+fn on_field(bench: &mut Bench, name: &str) {
+    let Some(Overlay::Form(form)) = bench.app.overlays.last_mut() else {
+        panic!("no form")
+    };
+    let found = form.entries.iter().position(|e| e.name == name);
+    form.focus = found.unwrap_or(form.entries.len() + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn user_data_is_typed_and_goes_out_as_a_file_that_is_gone_afterwards() {
+    let mut bench = Bench::with(80, 24, corral::backend::demo::Knobs::instant(), Some("")).await;
+    bench.press("+").await;
+    on_field(&mut bench, "name");
+    bench.type_text("typed").await;
+    on_field(&mut bench, "user-data");
+    // The name of a file is one line.
+    bench.type_text("seed.yaml").await;
+    bench.press("Enter").await;
+    let Some(Overlay::Form(form)) = bench.app.overlays.last() else {
+        panic!()
+    };
+    assert!(
+        form.command().contains("--user-data=seed.yaml"),
+        "{}",
+        form.command()
+    );
+    on_field(&mut bench, "user-data");
+    bench.press("Ctrl-U").await;
+    bench.type_text("#cloud-config").await;
+    bench.press("Enter").await;
+    bench.type_text("password: hunter2").await;
+    let screen = bench.screen();
+    assert!(screen.contains("#cloud-config"), "{screen}");
+    assert!(screen.contains("--user-data=FILE"), "{screen}");
+    on_field(&mut bench, "");
+    bench.press("Enter").await;
+    let asked = bench.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Plan(_, action) => Some(action.clone()),
+        _ => None,
+    });
+    let asked = asked.unwrap_or_else(|| panic!("nothing is planned\n{}", bench.screen()));
+    let file = std::path::PathBuf::from(asked.args.text("user-data").unwrap());
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(text, "#cloud-config\npassword: hunter2\n");
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let shown = format!("{:?}{}", bench.effects, bench.screen());
+    assert!(!shown.contains("hunter2"), "{shown}");
+    bench.pass(1000).await;
+    bench.press("C").await;
+    bench.settle().await;
+    assert!(bench.screen().contains("typed"), "{}", bench.screen());
+    assert!(!file.exists(), "{}", bench.screen());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_resize_says_what_there_is_now() {
     let mut bench = Bench::new().await;

@@ -144,6 +144,10 @@ impl Bench {
                 let task = self.engine.submit(&plan, &consent, &options).await;
                 Some((n, Reply::Submitted(task.map(|handle| handle.id.clone()))))
             }
+            Effect::KeepText(n, argument, text) => {
+                let file = corral::action::by_hand::typed(&self.engine, argument, &text.0);
+                Some((n, Reply::Kept(file.map(|file| (text.0, file)))))
+            }
             Effect::Read(n, action) | Effect::ReadInParts(n, action) => {
                 let data = self.engine.read(action.clone()).await;
                 self.answers.push((action, data.clone()));

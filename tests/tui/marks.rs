@@ -7,6 +7,45 @@ use super::fixture;
 use super::harness::Bench;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn marks_come_back_with_the_instances_they_are_of_and_with_no_others() {
+    let mut bench = Bench::new().await;
+    bench.select("local/scratch").await;
+    bench.press("Space").await;
+    bench.press("t").await;
+    bench.press("Left Left").await;
+    bench.press("/").await;
+    bench.type_text("context:local").await;
+    bench.press("Enter").await;
+    let mut cut = corral::tui::cut::of(&bench.app);
+    assert_eq!(cut.marks.len(), 1);
+    assert!(!cut.folded.is_empty());
+    // One is made anew meanwhile, one is gone; a context that is silent may still have its own.
+    cut.marks.push("local#another".to_owned());
+    cut.marks.push("vc-old#away".to_owned());
+    let before = corral::tui::cut::of(&bench.app);
+    let knobs = corral::backend::demo::Knobs {
+        up: vec!["hv2".to_owned()],
+        ..corral::backend::demo::Knobs::instant()
+    };
+    let mut bench = Bench::sized(80, 24, knobs).await;
+    bench.press("t").await;
+    bench
+        .msg(corral::tui::msg::Msg::Returned(Box::new(cut)))
+        .await;
+    let screen = bench.screen();
+    assert!(screen.contains("1 marked"), "{screen}");
+    assert!(screen.contains("/ context:local"), "{screen}");
+    assert!(screen.contains("where the line was cut"), "{screen}");
+    let mut now = corral::tui::cut::of(&bench.app);
+    assert!(now.marks.contains(&"vc-old#away".to_owned()), "{now:?}");
+    assert!(!now.marks.contains(&"local#another".to_owned()), "{now:?}");
+    now.marks.retain(|mark| mark != "vc-old#away");
+    assert_eq!(now, before);
+    bench.press("u").await;
+    assert!(corral::tui::cut::of(&bench.app).marks.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn req_11_hidden_marks_are_counted_and_left_out_until_included() {
     let mut bench = Bench::new().await;
     for id in ["local/scratch", "local/stubborn", "local/web"] {

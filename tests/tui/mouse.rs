@@ -148,6 +148,40 @@ async fn a_click_beside_a_menu_is_out_of_it_and_a_form_is_filled_by_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn columns_and_views_are_chosen_by_clicks() {
+    let mut bench = wide().await;
+    bench.press("o o").await;
+    assert!(bench.screen().contains("[x] STATE"), "{}", bench.screen());
+    click(&mut bench, "[x] STATE").await;
+    assert!(bench.screen().contains("[x] STATE"), "{}", bench.screen());
+    let (x, y) = find(&bench, "[x] STATE");
+    for _ in 0..2 {
+        bench.msg(Msg::Input(Input::Click(x, y))).await;
+    }
+    assert!(bench.screen().contains("[ ] STATE"), "{}", bench.screen());
+    bench.press("Enter").await;
+    assert!(!bench.screen().contains(" STATE "), "{}", bench.screen());
+    for (filter, name) in [("context:local", "one"), ("context:hv1", "two")] {
+        bench.press("/ Ctrl-U").await;
+        bench.type_text(filter).await;
+        bench.press("Enter b +").await;
+        bench.type_text(name).await;
+        bench.press("Enter").await;
+    }
+    if bench.app.overlays.is_empty() {
+        bench.press("b").await;
+    }
+    click(&mut bench, "one ").await;
+    assert!(!bench.app.overlays.is_empty());
+    let (x, y) = find(&bench, "one ");
+    for _ in 0..2 {
+        bench.msg(Msg::Input(Input::Click(x, y))).await;
+    }
+    assert!(bench.app.overlays.is_empty(), "{}", bench.screen());
+    assert_eq!(bench.app.inventory.filter_text.trim(), "context:local");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn list_and_detail_share_the_screen_as_one_likes_and_it_is_remembered() {
     let mut bench = wide().await;
     bench.press("=").await;

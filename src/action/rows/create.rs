@@ -71,7 +71,7 @@ const CREATE: Row = Row {
             FieldKind::Path,
             "File with the password of that user",
         ),
-        Field::new("user-data", FieldKind::Path, "cloud-init user-data file"),
+        Field::new("user-data", FieldKind::Path, "cloud-init user-data file").typed(),
         Field::new(
             "hostname",
             FieldKind::Name,

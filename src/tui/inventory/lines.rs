@@ -103,6 +103,11 @@ impl Inventory {
         self.find_cursor();
     }
 
+    /// Puts the cursor on an instance as soon as it is there.
+    pub(super) fn seek(&mut self, id: InstanceId) {
+        self.selected = Some((id.to_string(), id));
+    }
+
     /// Puts the cursor on an instance, if it is shown.
     pub fn go_to(&mut self, id: &InstanceId) -> bool {
         let is_it = |line: &usize| match self.entry(*line) {

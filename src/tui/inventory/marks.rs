@@ -55,10 +55,24 @@ impl Inventory {
         self.marks.extend(all);
     }
 
+    /// All that is marked, by identity.
+    pub fn marks(&self) -> Vec<String> {
+        self.marks.union(&self.returning).cloned().collect()
+    }
+
+    /// Marks what was marked in a view before this one as soon as it is known, and goes back to where the cursor was.
+    pub fn bring_back(&mut self, marks: Vec<String>, selected: Option<InstanceId>) {
+        self.returning.extend(marks);
+        if let Some(id) = selected {
+            self.seek(id);
+        }
+    }
+
     /// Unmarks all; how many, and how many of them were hidden.
     pub fn unmark_all(&mut self) -> (usize, usize) {
         let counts = (self.marked.len(), self.hidden_marks().len());
         self.marks.clear();
+        self.returning.clear();
         self.range = None;
         counts
     }

@@ -56,6 +56,8 @@ pub struct Inventory {
     /// The group that the line under the cursor is of.
     group: Option<String>,
     marks: BTreeSet<String>,
+    /// Marked in a view before this one, and not among what is known yet.
+    returning: BTreeSet<String>,
     /// Where a range began.
     pub range: Option<String>,
     /// All instances of the fleet that are marked, in the fleet's order.
@@ -94,6 +96,7 @@ impl Default for Inventory {
             selected: None,
             group: None,
             marks: BTreeSet::new(),
+            returning: BTreeSet::new(),
             range: None,
             marked: Vec::new(),
             hidden: Vec::new(),
@@ -240,17 +243,28 @@ impl Inventory {
         {
             *selected = row.identity();
         }
-        if self.marks.is_empty() {
+        if self.marks.is_empty() && self.returning.is_empty() {
             return;
         }
         let mut alive = BTreeSet::new();
         for row in &fleet.instances {
             let identity = row.identity();
-            if self.marks.contains(&identity) || self.marks.contains(&row.id.to_string()) {
+            let id = row.id.to_string();
+            let is_in = |marks: &BTreeSet<String>| marks.contains(&identity) || marks.contains(&id);
+            if is_in(&self.marks) || is_in(&self.returning) {
                 alive.insert(identity);
             }
         }
         self.marks = alive;
+        let is_awaited = |mark: &String| {
+            let of = |name: &str| {
+                let rest = mark.strip_prefix(name);
+                rest.is_some_and(|rest| rest.starts_with(['#', '/']))
+            };
+            let mut all = fleet.contexts.iter();
+            all.any(|context| of(&context.name) && (context.from_cache || !context.complete))
+        };
+        self.returning.retain(is_awaited);
     }
 
     /// Keeps the cursor on a screen of `height` rows.

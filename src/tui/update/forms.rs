@@ -3,10 +3,10 @@
 use super::super::app::{App, Overlay, Planning};
 use super::super::form::{self, Form};
 use super::super::input::{Code, Key};
-use super::super::msg::Effect;
+use super::super::msg::{Effect, Typed};
 use super::{changes, front};
 use crate::action::grammar::{self, Globals, ParseFailure};
-use crate::model::FieldKind;
+use crate::model::{Error, FieldKind};
 
 fn open(app: &mut App) -> Option<&mut Form> {
     match app.overlays.last_mut() {
@@ -33,7 +33,12 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         return Vec::new();
     }
     let stops = form.entries.len() + 2;
-    let is_area = form.entry().is_some_and(|entry| entry.line.is_area());
+    // The name of a file is one line.
+    let is_name = |entry: &form::Entry| {
+        entry.field.is_some_and(|field| field.typed) && !entry.is_text_of_file()
+    };
+    let entry = form.entry();
+    let is_area = entry.is_some_and(|entry| entry.line.is_area() && !is_name(entry));
     // Up and Down leave a text where it ends; Enter is a line of it.
     if is_area
         && matches!(key.code, Code::Enter | Code::Up | Code::Down)
@@ -117,6 +122,33 @@ fn in_list(form: &mut Form, key: Key, offers: &[(String, String)]) -> bool {
     true
 }
 
+/// What was typed for a field is in a file, or could not be put there.
+pub(super) fn kept(
+    app: &mut App,
+    request: u64,
+    result: Result<(String, String), Error>,
+) -> Vec<Effect> {
+    let Some(form) = open(app) else {
+        return Vec::new();
+    };
+    let Some((_, n)) = form.keeping.take_if(|(number, _)| *number == request) else {
+        return Vec::new();
+    };
+    match result {
+        Ok(kept) => {
+            if let Some(entry) = form.entries.get_mut(n) {
+                entry.kept = Some(kept);
+            }
+            submit(app)
+        }
+        Err(error) => {
+            form.focus = n;
+            form.error = Some(super::super::answer::error_line(&error));
+            Vec::new()
+        }
+    }
+}
+
 /// Plans what the form says; what is missing or wrong is gone to.
 fn submit(app: &mut App) -> Vec<Effect> {
     let Some(form) = open(app) else {
@@ -136,6 +168,18 @@ fn submit(app: &mut App) -> Vec<Effect> {
         form.focus = at;
         form.error = Some(format!("{}: {fault}", form.entries[at].name));
         return Vec::new();
+    }
+    let unkept = form
+        .entries
+        .iter()
+        .enumerate()
+        .find_map(|(n, entry)| Some((n, entry.name, entry.unkept()?.to_owned())));
+    if let Some((n, name, text)) = unkept {
+        let number = app.number();
+        if let Some(form) = open(app) {
+            form.keeping = Some((number, n));
+        }
+        return vec![Effect::KeepText(number, name, Typed(text))];
     }
     match grammar::parse_line(&form.words(), &Globals::default()) {
         Ok(invocation) => {

@@ -113,6 +113,12 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
             });
             Vec::new()
         }
+        Msg::Returned(cut) => {
+            let told = super::cut::back(app, *cut);
+            app.say(told);
+            front::derive(app);
+            reload(app, false)
+        }
     };
     // What only answers the key just pressed would bury what one looks for.
     let worth = |notice: &Notice| by_itself || notice.role != Role::Text;

@@ -132,6 +132,20 @@ fn on_overlay(app: &mut App, zone: Option<Zone>, double: bool) -> Vec<Effect> {
                 return overlays::key(app, Key::plain(Code::Enter));
             }
         }
+        (Some(Overlay::Views(menu)), Some(Zone::Pick(n))) if menu.naming.is_none() => {
+            menu.row = n;
+            menu.deleting = None;
+            if double {
+                return overlays::key(app, Key::plain(Code::Enter));
+            }
+        }
+        // Twice is as Space: Enter would keep all of it.
+        (Some(Overlay::Columns(picker)), Some(Zone::Pick(n))) => {
+            picker.row = n;
+            if double {
+                return overlays::key(app, Key::char(' '));
+            }
+        }
         (Some(Overlay::Themes(_)), Some(Zone::Pick(n))) => {
             super::themes::look_at(app, n);
             if double {

@@ -4,7 +4,7 @@ use super::super::answer;
 use super::super::app::{ANSWER_LINES, App, Overlay, Pane};
 use super::super::msg::{Effect, Reply};
 use super::super::theme::Role;
-use super::{changes, front};
+use super::{changes, forms, front};
 use crate::action::Output;
 use crate::model::{Body, Data, Error, TargetState, Task, TaskState};
 
@@ -27,6 +27,7 @@ pub(super) fn reply(app: &mut App, request: u64, reply: Reply) -> Vec<Effect> {
                 }
             }
         }
+        Reply::Kept(result) => forms::kept(app, request, result),
         Reply::Opened(result) => match result {
             Ok(opened) if app.planning.as_ref().is_some_and(|p| p.request == request) => {
                 vec![Effect::Edit(request, opened)]

@@ -7,6 +7,7 @@ use super::super::columns::Column;
 use super::super::own_columns::ColumnPicker;
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 
 const WIDTH: u16 = 30;
 const KEYS: &str = " Space J K + - s r ";
@@ -27,6 +28,7 @@ pub(super) fn draw(app: &App, picker: &ColumnPicker, canvas: &mut Canvas) {
     let rows = picker.rows.iter().enumerate().skip(top).take(visible);
     for (n, (column, on, width)) in rows {
         let y = inner.y + (n - top) as u16;
+        canvas.zone(Rect::new(inner.x, y, inner.width, 1), Zone::Pick(n));
         let role = match (n == picker.row, on) {
             (true, _) => Role::Selected,
             (false, true) => Role::Text,

@@ -6,6 +6,7 @@ use super::super::app::App;
 use super::super::saved::{ViewMenu, says};
 use super::super::text::Canvas;
 use super::super::theme::Role;
+use super::super::zone::Zone;
 use super::bottom::type_line;
 use crate::model::shown_width;
 
@@ -39,6 +40,7 @@ pub(super) fn draw(app: &App, menu: &ViewMenu, canvas: &mut Canvas) -> Option<Po
     let top = (menu.row + 1).saturating_sub(visible);
     for (n, (name, says)) in rows.iter().enumerate().skip(top).take(visible) {
         let y = y + (n - top) as u16;
+        canvas.zone(Rect::new(inner.x, y, inner.width, 1), Zone::Pick(n));
         let here = n == menu.row && menu.naming.is_none();
         let style = |role| canvas.style(if here { Role::Selected } else { role });
         let (plain, muted) = (style(Role::Text), style(Role::Muted));

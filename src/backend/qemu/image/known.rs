@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::process::{Flock, FlockType, fcntl_getlk};
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::libc;
 
 use super::stamp;
 use crate::link::child::{Cmd, Output, run};
@@ -28,9 +29,20 @@ fn settled(path: &Path) -> Option<String> {
         return None;
     }
     // Asked of the file: to read /proc/locks stops all who lock on this machine, and takes 15 ms.
-    let any = Flock::from(FlockType::WriteLock);
-    let held = fcntl_getlk(fs::File::open(path).ok()?, &any).ok()?;
-    held.is_none().then(|| stamp(path).ok())?
+    let mut found = lock(libc::F_WRLCK);
+    fcntl(fs::File::open(path).ok()?, FcntlArg::F_GETLK(&mut found)).ok()?;
+    (i32::from(found.l_type) == libc::F_UNLCK).then(|| stamp(path).ok())?
+}
+
+/// A lock on a whole file. (Not rustix: it takes the process of a lock like QEMU's, which is -1, for impossible.)
+fn lock(kind: i32) -> libc::flock {
+    libc::flock {
+        l_type: kind as _,
+        l_whence: libc::SEEK_SET as _,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
 }
 
 static ANSWERS: LazyLock<Mutex<HashMap<String, (String, Output)>>> = LazyLock::new(Mutex::default);
@@ -64,11 +76,6 @@ pub(super) async fn asked(cmd: &Cmd, path: &Path, limit: Duration) -> Result<Out
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader};
-    use std::process::{Command, Stdio};
-
-    use rustix::fs::FlockOperation;
-
     use super::*;
 
     #[tokio::test]
@@ -105,36 +112,13 @@ mod tests {
         age();
         assert_eq!(ask().await, "two");
         assert_eq!(times(), 4);
-        // No lock of a process is in its own way.
-        let mut other = Command::new(std::env::current_exe().unwrap())
-            .args([
-                format!("{}::holds", &module_path!()[8..]).as_str(),
-                "--ignored",
-            ])
-            .args(["--exact", "--nocapture"])
-            .env("HELD", &path)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().contains("held")));
+        // As QEMU does: a lock that is the open file's, not the process's.
+        let held = fs::File::open(&path).unwrap();
+        fcntl(&held, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK))).unwrap();
         assert_eq!(ask().await, "two");
         assert_eq!(times(), 5, "who holds it has a say");
-        drop(other.stdin.take());
-        lines.for_each(drop);
-        other.wait().unwrap();
+        drop(held);
         assert_eq!((ask().await, ask().await), ("two".into(), "two".into()));
         assert!(times() <= 6, "nobody does");
-    }
-
-    #[test]
-    #[ignore = "runs in a process of its own"]
-    fn holds() {
-        let path = std::env::var_os("HELD").unwrap();
-        let file = fs::File::open(path).unwrap();
-        rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockShared).unwrap();
-        println!("held");
-        std::io::stdin().read_line(&mut String::new()).unwrap();
     }
 }
