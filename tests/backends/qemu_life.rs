@@ -895,6 +895,52 @@ async fn raw_disks_and_odd_names_hold_no_snapshots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_was_grown_is_small_again_at_a_snapshot_and_the_plan_says_so() {
+    if !has_qemu() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut wanted = request("grown", DiskSource::Blank, Firmware::Bios);
+    wanted.disk_size = Some(Bytes::mib(8));
+    lab.make(wanted).await.unwrap();
+    let family = Snapshots(lab.ctx.clone());
+    let on = lab.instance("grown", State::Stopped);
+    for name in ["first", "second"] {
+        lab.change(&family, &on, take(name, false)).await.unwrap();
+    }
+    let output = lab
+        .corral(&[
+            "disk", "grow", "grown", "--disk", "disk0", "--to", "12M", "-y",
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    lab.change(&family, &on, take("large", false))
+        .await
+        .unwrap();
+    let same = lab
+        .prepare(&family, &on, restore("large", false, false))
+        .await;
+    assert_eq!(same.losses.len(), 1, "{:?}", same.losses);
+    let prepared = lab
+        .prepare(&family, &on, restore("second", false, false))
+        .await;
+    let losses = prepared.losses.join("\n");
+    assert!(
+        losses.contains("beyond 8.0 MiB of disk0, which was grown to 12 MiB"),
+        "{losses}"
+    );
+    family.run(&task(&on.id), prepared).await.unwrap();
+    let vm = lab.ctx.store.load("grown").unwrap();
+    assert_eq!(vm.disks[0].size, Bytes::mib(8));
+    let info = qemu_img(&["info", "--output=json", vm.disks[0].path.to_str().unwrap()]);
+    assert!(
+        info.contains(&format!("\"virtual-size\": {}", 8 << 20)),
+        "{info}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_login_port_is_one_that_nobody_has() {
     if !has_qemu() {
         return;

@@ -285,6 +285,7 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
         }
         // All disks are there; it was killed while it started the VM or loaded its RAM.
         Change::SnapshotRestore { tag } if running && op.phase == Phase::Recording => {
+            snapshots::run::sizes_again(ctx, &vm)?;
             noted_at(dir, tag)?;
             let ram = reach.list(&nodes).await?;
             let ram = ram.values().flatten();
@@ -324,6 +325,7 @@ async fn snapshot(ctx: &Ctx, dir: &Path, name: &str, op: &op::Op) -> Result<Outc
                 )));
             }
             reach.apply(&nodes, tag).await?;
+            snapshots::run::sizes_again(ctx, &vm)?;
             noted_at(dir, tag)?;
             format!("its disks are at {}, as was begun", shown(tag))
         }

@@ -9,7 +9,7 @@ mod source;
 
 pub use chain::chain;
 pub use foreign::foreign;
-pub use header::{Header, header};
+pub use header::{Header, header, snapshot_sizes};
 pub use make::{
     From, QUICK, blank_cmd, convert_cmd, copy_cmd, grow_cmd, into_cmd, make, new_cmd, overlay_cmd,
     raw_copy_cmd, rebase_cmd, resize_cmd, settle, settle_all, write,

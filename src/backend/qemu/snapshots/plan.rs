@@ -438,6 +438,18 @@ impl Plan<'_> {
                 None => "everything written since it was taken".to_owned(),
             });
         }
+        for (node, path) in self.nodes {
+            let sizes = image::snapshot_sizes(path);
+            let then = sizes.iter().find(|(tag, _)| tag == name);
+            let now = image::header(path).and_then(|header| header.size);
+            if let Some(((_, then), now)) = then.zip(now)
+                && *then < now
+            {
+                prepared.losses.push(format!(
+                    "what lies beyond {then} of {node}, which was grown to {now} since"
+                ));
+            }
+        }
         if back.discard {
             prepared
                 .losses

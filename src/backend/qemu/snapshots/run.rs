@@ -8,7 +8,7 @@ use super::super::ctx::Ctx;
 use super::super::definition::Definition;
 use super::super::op::{self, Change, Journal, Phase};
 use super::super::store::Store;
-use super::super::{events, hibernate, locks, process, resize};
+use super::super::{events, hibernate, image, locks, process, resize};
 use super::inside::{self, Node, Reach};
 use super::record::{Record, Records};
 use super::taking::Taking;
@@ -215,6 +215,8 @@ async fn restore(
     let mut records = Records::load(&dir)?;
     records.current = Some(name.to_owned());
     records.save(&dir)?;
+    let resized = sizes_again(ctx, vm)?;
+    let vm = &resized;
     let mut message = format!("is at {}", shown(name));
     told(
         ctx,
@@ -231,6 +233,25 @@ async fn restore(
     // Whether it runs is seen by anyone; only a corral that is killed leaves this open.
     journal.finish()?;
     started.map(|()| Outcome::changed(message))
+}
+
+/// At a snapshot its disks may have other sizes than now: the definition follows them.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn sizes_again(ctx: &Ctx, vm: &Definition) -> Result<Definition> {
+    let mut resized = vm.clone();
+    // Only these have snapshots; what a guest wrote into a raw disk is not believed.
+    let disks = resized.disks.iter_mut();
+    for disk in disks.filter(|disk| disk.format == "qcow2") {
+        if let Some(size) = image::header(&disk.path).and_then(|header| header.size) {
+            disk.size = size;
+        }
+    }
+    if resized != *vm {
+        ctx.store.save(&resized)?;
+    }
+    Ok(resized)
 }
 
 fn record_of(ctx: &Ctx, vm: &Definition, name: &str) -> Result<Option<Record>> {
