@@ -70,3 +70,36 @@ fn a_secret_is_asked_for_in_the_view_and_never_shown() {
         "canary-77"
     );
 }
+
+#[test]
+fn ten_thousand_changes_a_second_of_one_context_hold_up_no_key_and_no_other_context() {
+    if !is_there() {
+        return;
+    }
+    let pane = Pane::open(100, 30, &[]);
+    pane.corral("--demo=large,up=hv2,flicker=hv1:10000");
+    pane.wait_for("1 local");
+    // It is really told: a row is now this, now that.
+    pane.text("/context:hv1");
+    pane.keys("Enter");
+    pane.wait_for("/ context:hv1 ─");
+    let first = |screen: &str| screen.lines().nth(3).map(str::to_owned);
+    let before = first(&pane.screen());
+    pane.until("a change", |screen| first(screen) != before);
+    for key in ["Down", "Down", "Up"] {
+        pane.keys(key);
+    }
+    pane.text("/");
+    pane.keys("C-u");
+    pane.text("context:local");
+    pane.keys("Enter");
+    pane.until("another context alone", |screen| {
+        let rows: Vec<&str> = screen.lines().skip(3).take(10).collect();
+        rows.iter().all(|row| row.contains(" local "))
+    });
+    pane.text("ps");
+    pane.wait_for("runs already");
+    pane.text(":q");
+    pane.keys("Enter");
+    pane.until("the shell", |s| s.trim_end().ends_with("READY>"));
+}

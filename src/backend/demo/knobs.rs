@@ -61,6 +61,8 @@ pub struct Knobs {
     pub read_failures: f64,
     /// Share of changes that fail, 0 to 1.
     pub change_failures: f64,
+    /// Contexts in which states flicker by themselves, so many times a second.
+    pub flicker: Vec<(String, u32)>,
     /// Where the time comes from.
     pub clock: Clock,
 }
@@ -78,6 +80,7 @@ impl Default for Knobs {
             pace: 100,
             read_failures: 0.0,
             change_failures: 0.0,
+            flicker: Vec::new(),
             clock: Clock::System,
         }
     }
@@ -92,6 +95,13 @@ impl Knobs {
             pace: 0,
             ..Self::default()
         }
+    }
+
+    /// Changes of state a second in `context`.
+    pub(crate) fn flicker_of(&self, context: &str) -> u32 {
+        let mut all = self.flicker.iter().rev();
+        all.find(|(name, _)| name == context)
+            .map_or(0, |(_, rate)| *rate)
     }
 
     /// The delay of a call to `context`.
@@ -130,6 +140,10 @@ pub const KEYS: &[(&str, &str)] = &[
     (
         "change-failures",
         "change-failures=10%: share of changes that fail",
+    ),
+    (
+        "flicker",
+        "flicker=CONTEXT:1000: so many changes of state a second by themselves",
     ),
     ("clock", "clock=2026-03-01T09:00:00Z: time stands still"),
 ];
@@ -195,6 +209,11 @@ impl DemoOptions {
                     .ok()
                     .filter(|pace| *pace <= 10_000)
                     .ok_or_else(|| bad(key, value))?;
+            }
+            "flicker" => {
+                let (name, rate) = value.rsplit_once(':').ok_or_else(|| bad(key, value))?;
+                let rate = rate.parse().map_err(|_| bad(key, value))?;
+                knobs.flicker.push((context(name)?, rate));
             }
             "read-failures" => knobs.read_failures = share(key, value)?,
             "change-failures" => knobs.change_failures = share(key, value)?,

@@ -1,7 +1,7 @@
 //! Changes as they happen, for the kinds that tell of them by themselves.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
@@ -11,7 +11,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::knobs::Clock;
 use super::world::World;
 use crate::backend::contract::Change;
-use crate::model::{EventLevel, Result, State};
+use crate::model::{EventLevel, Instance, Result, State};
 
 /// How often something happens by itself.
 const LIFE: Duration = Duration::from_secs(20);
@@ -26,9 +26,10 @@ enum Stage {
 pub(crate) fn stream(world: Arc<World>) -> BoxStream<'static, Result<Change>> {
     world.calls.method("watch");
     let life = Life::new(&world);
+    let flicker = Flicker::new(&world);
     stream::unfold(
-        (world, Stage::Connect, life),
-        |(world, stage, mut life)| async move {
+        (world, Stage::Connect, life, flicker),
+        |(world, stage, mut life, mut flicker)| async move {
             let (change, stage) = match stage {
                 Stage::End => return None,
                 Stage::Connect => match connect(&world).await {
@@ -50,10 +51,11 @@ pub(crate) fn stream(world: Arc<World>) -> BoxStream<'static, Result<Change>> {
                             Err(RecvError::Closed) => return None,
                         },
                         () = life.next() => live(&world),
+                        change = flicker.next() => break (Ok(change), Stage::Follow(receiver)),
                     }
                 },
             };
-            Some((change, (world, stage, life)))
+            Some((change, (world, stage, life, flicker)))
         },
     )
     .boxed()
@@ -79,6 +81,53 @@ impl Life {
             Some(beat) => tokio::time::sleep(beat).await,
             None => std::future::pending().await,
         }
+    }
+}
+
+/// States that flicker without anybody doing anything: a backend that talks without end.
+struct Flicker {
+    rate: u32,
+    rows: Vec<Instance>,
+    begun: Instant,
+    told: u64,
+}
+
+impl Flicker {
+    fn new(world: &World) -> Self {
+        let rate = world.knobs.flicker_of(world.name());
+        let rows = if rate == 0 {
+            Vec::new()
+        } else {
+            world.inventory().instances
+        };
+        Self {
+            rate,
+            rows,
+            begun: Instant::now(),
+            told: 0,
+        }
+    }
+
+    async fn next(&mut self) -> Change {
+        let rows = self.rows.len() as u64;
+        loop {
+            let due = self.begun.elapsed().as_secs_f64() * f64::from(self.rate);
+            if rows > 0 && (self.told as f64) < due {
+                break;
+            }
+            if rows == 0 {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let row = &mut self.rows[(self.told % rows) as usize];
+        self.told += 1;
+        row.state = match row.state {
+            State::Running => State::Paused,
+            State::Paused => State::Running,
+            other => other,
+        };
+        Change::Upsert(Box::new(row.clone()))
     }
 }
 
