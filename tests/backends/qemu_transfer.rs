@@ -866,6 +866,30 @@ async fn a_full_disk_ends_a_live_export_and_not_the_guest() {
     lab.power_off("web").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_ends_ends_its_export_which_says_so() {
+    let Some(image) = guest() else { return };
+    let lab = Lab::new();
+    let root = lab.root.path();
+    let held = Held::new(&lab);
+    lab.define(&image, "web").await;
+    lab.power("web", PowerRequest::Start).await.unwrap();
+    let to = root.join("x.qcow2");
+    let words = ["export", "web", "--to", to.to_str().unwrap()];
+    let child = held.stopped(&lab, &words, "before", "-m 8 json:", || true);
+    lab.power_off("web").await;
+    held.go();
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        told.contains("ended while its disks were written out") && told.contains("Nothing was"),
+        "{told}"
+    );
+    assert!(!told.contains("partial"), "{told}");
+    assert!(left(root, "x").is_empty(), "{told}");
+    fine(&lab, &format!("export web --to {}", to.display()));
+}
+
 #[test]
 fn a_target_that_is_full_in_the_middle_keeps_nothing() {
     if !has_qemu() {

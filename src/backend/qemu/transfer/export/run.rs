@@ -94,6 +94,19 @@ pub async fn run(
     journal.phase(Phase::Working)?;
     let mut held = exporting.live();
     let written = write(ctx, cx, exporting, &vm, &partial, lock, &mut held).await;
+    let written = written.map_err(|error| {
+        let runs = ctx
+            .paths(&vm.uuid)
+            .is_ok_and(|paths| process::owner(&paths, &vm).is_some());
+        if exporting.live().is_none() || runs || cx.cancel.is_cancelled() {
+            return error;
+        }
+        // What failed first is only what that looked like from here.
+        let id = &exporting.id;
+        Error::conflict(format!("{id} ended while its disks were written out")).remedy(
+            "Give the same command again: it is off now, and its disks are read as they are.",
+        )
+    });
     let ended = match held {
         Some(held) => live::end(ctx, &vm, held).await,
         None => Ok(()),
