@@ -147,9 +147,17 @@ fn nowhere() -> Dirs {
 
 fn environment(vars: &BTreeMap<String, String>, dirs: Dirs) -> Env {
     let path = vars.get("PATH").map_or("", String::as_str);
+    let mut path: Vec<PathBuf> = std::env::split_paths(path).collect();
+    // Helpers that came with corral are beside it, wherever that is.
+    let own = std::env::current_exe().ok();
+    path.extend(
+        own.as_deref()
+            .and_then(std::path::Path::parent)
+            .map(PathBuf::from),
+    );
     Env {
         dirs,
-        path: std::env::split_paths(path).collect(),
+        path,
         vars: vars
             .iter()
             .filter(|(name, _)| VARIABLES.iter().any(|prefix| name.starts_with(prefix)))

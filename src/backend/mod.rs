@@ -5,6 +5,7 @@
 pub mod catalogue;
 pub mod contract;
 pub mod demo;
+pub mod libvirt;
 pub mod portable;
 pub mod qemu;
 pub mod registry;

@@ -3,11 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use process_wrap::tokio::{CommandWrap, ProcessSession};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
+use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{Error, Result};
@@ -114,6 +115,61 @@ impl Cmd {
         let mut command = CommandWrap::from(command);
         command.wrap(ProcessSession);
         command
+    }
+}
+
+impl Cmd {
+    /// Starts it with pipes to speak through; what it says on standard error is dropped.
+    ///
+    /// # Errors
+    /// `NotFound` when it cannot be started.
+    pub fn spoken(&self) -> Result<(ChildStdin, ChildStdout, Spoken)> {
+        let mut command = self.command();
+        command
+            .command_mut()
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null());
+        let name = self.name();
+        let mut child = command.spawn().map_err(|error| {
+            Error::not_found(format!("{name} cannot be started: {error}")).because(error)
+        })?;
+        let group = Arc::new(Mutex::new(Group::of(child.id())));
+        let (stdin, stdout) = (child.stdin().take(), child.stdout().take());
+        let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
+            return Err(Error::backend(format!("{name} has no pipes")));
+        };
+        let pid = child.id();
+        // Nobody else waits for it: without this it would stay as a zombie.
+        let of_task = Arc::clone(&group);
+        tokio::spawn(async move {
+            let _ = child.inner_mut().wait().await;
+            if let Ok(mut group) = of_task.lock() {
+                group.leave();
+            }
+        });
+        let spoken = Spoken { pid, group };
+        Ok((stdin, stdout, spoken))
+    }
+}
+
+/// A child that is spoken to. Dropped, it is killed with its group.
+pub struct Spoken {
+    pid: Option<u32>,
+    group: Arc<Mutex<Group>>,
+}
+
+impl Drop for Spoken {
+    fn drop(&mut self) {
+        if let Ok(mut group) = self.group.lock() {
+            *group = Group(None);
+        }
+    }
+}
+
+impl Spoken {
+    /// Its process ID.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
     }
 }
 

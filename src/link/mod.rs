@@ -6,6 +6,7 @@ pub mod download;
 pub mod duplex;
 pub mod files;
 pub mod foreground;
+pub mod frames;
 pub mod lines;
 pub mod nbd;
 pub mod ports;

@@ -62,6 +62,12 @@ impl Bytes {
     }
 }
 
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self(0), |sum, one| Self(sum.0.saturating_add(one.0)))
+    }
+}
+
 impl fmt::Display for Bytes {
     /// `0 B`, `512 B`, `1.5 KiB`, `20 GiB`: one decimal below ten.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

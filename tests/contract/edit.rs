@@ -9,6 +9,7 @@ use crate::bench::Bench;
 const CPUS: &[(&str, &str)] = &[
     ("cpus = 1", "cpus = 2"),
     ("<vcpu>1<", "<vcpu>2<"),
+    ("'static'>1</vcpu>", "'static'>2</vcpu>"),
     ("limits.cpu: \"1\"", "limits.cpu: \"2\""),
     ("\"numCpu\": 1", "\"numCpu\": 2"),
     ("cores: 1", "cores: 2"),

@@ -17,6 +17,9 @@ mod edit;
 mod identity;
 #[path = "../backends/lab.rs"]
 mod lab;
+mod libvirt;
+#[path = "../shared/libvirt.rs"]
+mod libvirt_lab;
 mod life;
 mod live;
 mod marks;

@@ -1,0 +1,42 @@
+//! libvirt, by helper processes: its C library is linked with nothing else (`wire` is what is said to them).
+
+mod accel;
+mod addresses;
+mod backend;
+mod change;
+mod client;
+mod clone;
+mod create;
+mod ctx;
+mod detail;
+mod disks;
+mod doctor;
+mod domain;
+mod edit;
+mod events;
+mod fault;
+mod host;
+mod image;
+mod inventory;
+mod keyboard;
+mod marks;
+mod media;
+mod metrics;
+mod networks;
+mod nics;
+mod power;
+mod reads;
+mod remove;
+mod resize;
+mod script;
+mod snapshots;
+mod state;
+mod storage;
+mod streams;
+mod support;
+mod volumes;
+mod watch;
+pub mod wire;
+pub mod xml;
+
+pub use backend::{INFO, Libvirt};
