@@ -4,6 +4,11 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::input::{Code, Key};
 
+/// Most bytes of a line.
+const LINE: usize = 4096;
+/// Most bytes of a text of several lines.
+const AREA: usize = 65_536;
+
 /// A line with a cursor; as an area it holds several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
@@ -110,6 +115,12 @@ impl Line {
             .collect();
         self.text.insert_str(self.at, &clean);
         self.at += clean.len();
+    }
+
+    /// Most bytes that are taken from a paste: each key after it looks at all of them.
+    pub fn room(&self) -> usize {
+        let most = if self.area { AREA } else { LINE };
+        most.saturating_sub(self.text.len())
     }
 
     /// Puts a text in place of what stands between `from` and the cursor.

@@ -14,6 +14,7 @@ pub mod cut;
 pub mod dialog;
 pub mod edit;
 mod effects;
+mod events;
 pub mod filter_line;
 pub mod fold;
 pub mod form;

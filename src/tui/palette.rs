@@ -201,7 +201,7 @@ pub struct ActionRow {
     pub note: Option<String>,
 }
 
-/// All changes that rows offer for instances, with what stands in the way.
+/// The changes that rows offer for instances, as far as they are searched for, with what stands in the way.
 pub fn actions(app: &App) -> Vec<ActionRow> {
     let Some(Overlay::Actions(actions)) = app.overlays.last() else {
         return Vec::new();
@@ -248,6 +248,11 @@ pub fn actions(app: &App) -> Vec<ActionRow> {
             let says = row.field(flag).map_or(row.summary, |field| field.doc);
             push(&mut out, title.to_owned(), run, says, &[*operation], &known);
         }
+    }
+    if let Some(line) = &actions.search {
+        let wanted = line.text().trim().to_lowercase();
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        out.retain(|row| has(&row.title) || has(row.says));
     }
     out
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossterm::event::EventStream;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
@@ -17,6 +16,7 @@ use super::app::{App, Beside, Overlay};
 use super::background::Answer;
 use super::dialog::Guard;
 use super::effects::Runner;
+use super::events::{self, Events};
 use super::input::{self, Input};
 use super::look::Look;
 use super::msg::{At, Effect, Msg, Reply};
@@ -53,6 +53,8 @@ struct Signals {
     cont: Signal,
 }
 
+/// What it means that the terminal is gone.
+const HANGUP: i32 = rustix::process::Signal::HUP.as_raw();
 /// SIGTSTP, where the platform has no name for it in tokio.
 const STOP: i32 = rustix::process::Signal::TSTP.as_raw();
 const CONT: i32 = rustix::process::Signal::CONT.as_raw();
@@ -172,7 +174,8 @@ pub(super) async fn run(
         }
     });
     let mut terminal = Terminal::take(app.mouse).map_err(failed("the terminal cannot be used"))?;
-    let mut events = EventStream::new();
+    let mut events = Events::begin();
+    let mut gone = events::hung_up();
     let mut background = Answer::default();
     let mut drawn: Option<Instant> = None;
     let mut dirty = true;
@@ -186,7 +189,7 @@ pub(super) async fn run(
                     // It reads what is typed as long as it is there.
                     drop(events);
                     let ended = by_editor(&engine, &mut terminal, &opened);
-                    events = EventStream::new();
+                    events = Events::begin();
                     // A Ctrl-C in the editor was the editor's.
                     signals = Signals::new().map_err(failed("signals cannot be handled"))?;
                     edited.push(Msg::Reply(request, Reply::Edited(opened, ended)));
@@ -238,16 +241,14 @@ pub(super) async fn run(
                 }
                 other => return Ok(cut(&engine, &app, other)),
             },
+            _ = &mut gone => return Ok(cut(&engine, &app, HANGUP)),
             event = events.next() => match event {
                 Some(Ok(event)) => {
                     let (events, light) = background.take(event, Instant::now());
                     queue.extend(events.into_iter().flat_map(input::read).map(Msg::Input));
                     queue.extend(light.map(Msg::Background));
                 }
-                // The terminal is gone.
-                Some(Err(_)) | None => {
-                    return Ok(cut(&engine, &app, SignalKind::hangup().as_raw_value()));
-                }
+                Some(Err(_)) | None => return Ok(cut(&engine, &app, HANGUP)),
             },
             Some(msg) = replies.recv() => queue.push(msg),
             Ok(()) = async {

@@ -213,3 +213,35 @@ fn a_stop_that_cannot_be_caught_is_mended_when_it_goes_on() {
     pane.until("the shell", |screen| screen.trim_end().ends_with("READY>"));
     assert_eq!(pane.state(), state);
 }
+
+#[test]
+fn a_view_whose_terminal_is_gone_ends_also_where_no_signal_says_so() {
+    if !is_there() {
+        return;
+    }
+    // Several: who sees it first, the signal or the end of the input, is a matter of luck.
+    for without_signal in [true, true, true, false, false, false] {
+        let pane = Pane::open(80, 24, &[]);
+        let line = format!(
+            "sh -c 'echo $$ > pid; exec {} --demo'",
+            env!("CARGO_BIN_EXE_corral")
+        );
+        // In a session of its own a process has no controlling terminal, and hears of no hang-up.
+        pane.line(&format!(
+            "{}{line}",
+            if without_signal { "setsid -w " } else { "" }
+        ));
+        pane.wait_for("local");
+        let pid = pane.file("pid");
+        pane.hang_up();
+        let state = || {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).ok()?;
+            stat.rsplit(") ").next()?.chars().next()
+        };
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while state().is_some_and(|state| state != 'Z') {
+            assert!(std::time::Instant::now() < until, "{pid} is still there");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}

@@ -75,6 +75,11 @@ impl Pane {
         output
     }
 
+    /// The terminal is gone, for whoever was in it.
+    pub fn hang_up(&self) {
+        self.tmux(&["kill-server"]);
+    }
+
     /// Another size.
     pub fn resize(&self, width: &str, height: &str) {
         self.tmux(&["resize-window", "-x", width, "-y", height]);

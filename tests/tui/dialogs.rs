@@ -269,6 +269,24 @@ async fn leaving_asks_only_while_work_is_under_way() {
         "{}",
         bench.screen()
     );
+    // What was sent nowhere is no work that goes on.
+    let mut tasks = bench.engine.tasks().borrow().to_vec();
+    let one = tasks[0].targets[0].clone();
+    for n in 0..7 {
+        let mut target = one.clone();
+        target.state = match n {
+            0 | 1 => corral::model::TargetState::Running,
+            _ => corral::model::TargetState::Queued,
+        };
+        tasks[0].targets.push(target);
+    }
+    tasks[0].targets.remove(0);
+    bench
+        .msg(corral::tui::msg::Msg::Tasks(std::sync::Arc::new(tasks)))
+        .await;
+    let screen = bench.screen();
+    assert!(screen.contains("dropped by Quit now: 5"), "{screen}");
+    assert!(screen.contains(": 2 "), "{screen}");
     bench.press("Q").await;
     assert!(!bench.app.leaving, "typed ahead");
     bench.pass(1000).await;

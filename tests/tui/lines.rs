@@ -307,3 +307,27 @@ async fn every_question_menu_and_form_gives_its_headless_command() {
     bench.press("Esc g").await;
     assert!(!bench.screen().contains("= corral"), "{}", bench.screen());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paste_that_is_too_long_is_left_out_whole_and_said() {
+    let mut bench = Bench::new().await;
+    for keys in [":", "/", "+"] {
+        bench.press(keys).await;
+        let long = "word ".repeat(60_000);
+        bench.msg(Msg::Input(Input::Paste(long))).await;
+        let screen = bench.screen();
+        assert!(
+            screen.contains("293 KiB are too many here"),
+            "{keys} {screen}"
+        );
+        // As much as is taken is worked through in no time.
+        for text in ["word ".repeat(800), "tag:a,".repeat(680), "(".repeat(4000)] {
+            bench.press("Ctrl-U").await;
+            bench.msg(Msg::Input(Input::Paste(text))).await;
+            bench.screen();
+        }
+        bench.press("Ctrl-C").await;
+        bench.press("Esc").await;
+        bench.press("Esc").await;
+    }
+}

@@ -77,3 +77,48 @@ async fn what_is_marked_is_told_before_what_may_be_cut() {
         "{text}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_menu_of_actions_is_searched_and_no_letter_of_it_is_a_command() {
+    let mut bench = Bench::new().await;
+    bench.select("local/scratch").await;
+    for typed in ["stop", "/restore", "ps"] {
+        bench.press("a").await;
+        bench.type_text(typed).await;
+        assert!(bench.app.tasks.is_empty(), "{typed}: {}", bench.screen());
+        assert!(
+            !bench.app.overlays.is_empty(),
+            "{typed}: {}",
+            bench.screen()
+        );
+        bench.press("Esc Esc").await;
+        assert!(bench.app.overlays.is_empty(), "{typed}: {}", bench.screen());
+        assert_eq!(bench.app.inventory.sort, "name");
+    }
+    bench.press("a /").await;
+    bench.type_text("hibern").await;
+    let text = bench.screen();
+    assert!(text.contains("/ hibern"), "{text}");
+    assert!(!text.contains(" stop --force "), "{text}");
+    bench.type_text("xx").await;
+    assert!(
+        bench.screen().contains("nothing has that in it"),
+        "{}",
+        bench.screen()
+    );
+    // All are shown again, then it closes.
+    bench.press("Esc").await;
+    assert!(
+        bench.screen().contains(" stop --force "),
+        "{}",
+        bench.screen()
+    );
+    bench.press("/").await;
+    bench.type_text("snapshot create").await;
+    bench.press("Enter").await;
+    let text = bench.screen();
+    assert!(
+        text.contains("corral snapshot create local/scratch"),
+        "{text}"
+    );
+}

@@ -41,8 +41,10 @@ pub struct Actions {
     pub asked: u64,
     /// Operation by operation, once known.
     pub support: Option<Vec<(Operation, Support)>>,
-    /// Chosen row.
+    /// Chosen row, of those that are shown.
     pub row: usize,
+    /// Only those that have this in them.
+    pub search: Option<Line>,
     /// What they were opened for.
     pub aim: Aim,
 }

@@ -1,6 +1,6 @@
 //! Keys while something lies over the panes.
 
-use super::super::app::{App, Overlay};
+use super::super::app::{Actions, App, Overlay};
 use super::super::dialog::Act;
 use super::super::edit::Line;
 use super::super::input::{Code, Key};
@@ -11,6 +11,7 @@ use super::super::search as found;
 use super::{
     changes, columns, filter_line, forms, front, keys, questions, saved, search, themes, typing,
 };
+use crate::model::Bytes;
 
 pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     match app.overlays.last() {
@@ -67,8 +68,29 @@ fn clear(line: &mut Line) -> bool {
     had
 }
 
+/// A text that was pasted. One that is too long is left out whole: half a command is another command.
 pub(super) fn paste(app: &mut App, text: &str) {
     let ms = app.ms;
+    let line = match app.overlays.last() {
+        Some(Overlay::Command(command)) => Some(&command.line),
+        Some(Overlay::Filter(filter)) => Some(&filter.line),
+        Some(Overlay::Search(line, _)) => Some(line),
+        Some(Overlay::Form(form)) => form.entry().map(|entry| &entry.line),
+        Some(Overlay::Dialog(dialog)) => Some(&dialog.typed),
+        Some(Overlay::Views(menu)) => menu.naming.as_ref(),
+        Some(Overlay::Actions(actions)) => actions.search.as_ref(),
+        _ => None,
+    };
+    // What is asked from below may be a key, and is not looked at again.
+    if let Some(room) = line.map(Line::room).filter(|room| text.len() > *room) {
+        let (length, room) = (Bytes(text.len() as u64), Bytes(room as u64));
+        let told = format!("not pasted: {length} are too many here, {room} would fit");
+        match app.overlays.last_mut() {
+            Some(Overlay::Form(form)) => form.error = Some(told),
+            _ => app.say(told),
+        }
+        return;
+    }
     match app.overlays.last_mut() {
         Some(Overlay::Command(_)) => typing::paste(app, text),
         Some(Overlay::Filter(filter)) => {
@@ -92,9 +114,14 @@ pub(super) fn paste(app: &mut App, text: &str) {
                 dialog.typed.insert(text);
             }
         }
-        Some(Overlay::Views(ViewMenu {
-            naming: Some(line), ..
-        })) => line.insert(text),
+        Some(
+            Overlay::Views(ViewMenu {
+                naming: Some(line), ..
+            })
+            | Overlay::Actions(Actions {
+                search: Some(line), ..
+            }),
+        ) => line.insert(text),
         Some(Overlay::Question(_)) => questions::paste(app, text),
         _ => app.say("there is nothing to paste into here"),
     }
@@ -263,6 +290,22 @@ fn actions(app: &mut App, key: Key) -> Vec<Effect> {
     let Some(Overlay::Actions(actions)) = app.overlays.last_mut() else {
         return Vec::new();
     };
+    // What is typed is searched for; the rest of the keys go on meaning what they do.
+    if let Some(line) = &mut actions.search {
+        if key.code == Code::Esc {
+            actions.search = None;
+            actions.row = 0;
+            return Vec::new();
+        }
+        let moves = matches!(
+            key.code,
+            Code::Down | Code::Up | Code::Enter | Code::Home | Code::End
+        );
+        if !moves && line.key(key) {
+            actions.row = 0;
+            return Vec::new();
+        }
+    }
     match key.code {
         Code::Down | Code::Char('j') => {
             actions.row = (actions.row + 1).min(rows.len().saturating_sub(1));
@@ -291,11 +334,14 @@ fn actions(app: &mut App, key: Key) -> Vec<Effect> {
                 return vec![front::send(app, "the command", command)];
             }
         }
+        Code::Char('/') => actions.search = Some(Line::default()),
         // `y c`, as in a list.
         Code::Char('c') => {}
-        _ => {
+        Code::Esc | Code::Char('q' | 'a') => {
             app.overlays.pop();
         }
+        // The letters of a name that is looked for are no commands.
+        _ => app.say("/ searches here, Enter takes it, Esc leaves"),
     }
     Vec::new()
 }

@@ -1,6 +1,7 @@
 //! The lines below the body: hints or what is typed, what is wrong with it, and what is told.
 
 use ratatui::layout::Position;
+use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::super::app::{App, Overlay};
 use super::super::completion::Fault;
@@ -126,22 +127,25 @@ pub(super) fn type_line(
     y: u16,
     width: u16,
 ) -> Option<Position> {
-    let before = shown_width(&crate::model::shown(line.before())) as u16;
     if width == 0 {
         return None;
     }
-    if before < width {
+    let shown = crate::model::shown(line.before());
+    let before = shown_width(&shown);
+    if before < usize::from(width) {
         canvas.put(x, y, width, line.text(), Role::Text);
-        return Some(Position::new(x + before, y));
+        return Some(Position::new(x + before as u16, y));
     }
-    // The end of what stands before the cursor.
-    let shown = crate::model::shown(line.before()).into_owned();
-    let mut tail = shown.as_str();
-    while shown_width(tail) as u16 >= width {
-        let mut chars = tail.chars();
-        chars.next();
-        tail = chars.as_str();
+    // The end of what stands before the cursor: from there backwards, a long line is not measured again and again.
+    let mut room = usize::from(width) - 1;
+    let mut from = shown.len();
+    for (at, cluster) in shown.grapheme_indices(true).rev() {
+        let Some(left) = room.checked_sub(shown_width(cluster)) else {
+            break;
+        };
+        (room, from) = (left, at);
     }
+    let tail = &shown[from..];
     let at = shown_width(tail) as u16;
     canvas.put(x, y, width, tail, Role::Text);
     Some(Position::new(x + at, y))

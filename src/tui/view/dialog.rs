@@ -11,7 +11,7 @@ use super::super::dialog::{Act, Button, Dialog, QuitDialog};
 use super::super::text::{Canvas, wrap};
 use super::super::theme::Role;
 use super::super::zone::Zone;
-use crate::model::{TargetPlan, counted, shown, shown_width};
+use crate::model::{TargetPlan, TargetState, counted, shown, shown_width};
 
 const WIDTH: u16 = 78;
 /// So many machines that have changed meanwhile are named.
@@ -381,8 +381,15 @@ fn bulk(app: &App, dialog: &Dialog, targets: &[TargetPlan], out: &mut Vec<(Strin
 
 pub(super) fn draw_quit(app: &App, quit: &QuitDialog, canvas: &mut Canvas) {
     let running: Vec<_> = app.running_tasks().collect();
-    let detachable = running.iter().filter(|t| t.detachable).count();
-    let own = running.len() - detachable;
+    // Counted by target: of a long task a few are under way, and the rest has been sent nowhere.
+    let count = |detachable: bool, state: &TargetState| {
+        let tasks = running.iter().filter(|task| task.detachable == detachable);
+        let targets = tasks.flat_map(|task| &task.targets);
+        targets.filter(|target| target.state == *state).count()
+    };
+    let detachable = count(true, &TargetState::Running);
+    let own = count(false, &TargetState::Running);
+    let queued = count(true, &TargetState::Queued) + count(false, &TargetState::Queued);
     let mut lines = Vec::new();
     if detachable > 0 {
         lines.push((
@@ -396,9 +403,10 @@ pub(super) fn draw_quit(app: &App, quit: &QuitDialog, canvas: &mut Canvas) {
             Role::Warn,
         ));
     }
-    if !app.submitting.is_empty() {
+    let unsent: usize = app.submitting.iter().map(|s| s.ids.len().max(1)).sum();
+    if queued + unsent > 0 {
         lines.push((
-            format!("Not begun yet: {}", app.submitting.len()),
+            format!("Not begun, dropped by Quit now: {}", queued + unsent),
             Role::Warn,
         ));
     }

@@ -190,13 +190,20 @@ fn says(row: &ActionRow, room: Option<usize>) -> String {
 /// All actions; what cannot be done says why.
 pub(super) fn actions(app: &App, actions: &Actions, canvas: &mut Canvas) {
     let rows = palette::actions(app);
-    let title = format!("Actions: {}", actions.title);
+    let title = match &actions.search {
+        Some(line) => format!("Actions / {}_", line.text()),
+        None => format!("Actions: {}", actions.title),
+    };
     let height = rows.len() as u16 + 3;
     let column = rows.iter().map(|row| shown_width(&row.title)).max();
     let column = column.unwrap_or(0) as u16 + 3;
     let widest = rows.iter().map(|row| shown_width(&says(row, None))).max();
     let width = (column + widest.unwrap_or(0) as u16 + MARGIN).max(76);
-    let inner = super::boxed(canvas, width, height, &title, Role::Title);
+    let inner = super::boxed(canvas, width, height.max(4), &title, Role::Title);
+    if rows.is_empty() && inner.height > 0 {
+        let none = "nothing has that in it: Esc shows all";
+        canvas.put(inner.x, inner.y, inner.width, none, Role::Muted);
+    }
     // What an action does says more than the end of a long title.
     let column = if width > inner.width + MARGIN {
         column.min(23).min(inner.width / 2)

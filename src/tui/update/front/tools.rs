@@ -82,6 +82,7 @@ pub(super) fn actions(app: &mut App) -> Vec<Effect> {
         asked: number,
         support: None,
         row: 0,
+        search: None,
         aim: keys::aim(app),
     };
     app.overlays.push(Overlay::Actions(actions));
