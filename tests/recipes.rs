@@ -1,7 +1,8 @@
-//! Every recipe of `docs/recipes/` is run as it stands, on a real guest, and checked by other means than corral's
-//! own word.
+//! Every recipe of `docs/recipes/` and every guide of `docs/setup/` is run as it stands, on a real guest or server, and
+//! checked by other means than corral's own word.
 //!
 //! A page's ```` ```sh ```` blocks and its `<!-- check` comments are one bash script, in order, in an empty home.
+//! A page that begins with `<!-- lab: incus -->` has a server of Incus: `$INCUS_DIR`, `$PROJECT`, `$URL`, and the Incus client beside it.
 //! `$GUEST` is the lab guest's disk; in checks `guest NAME COMMAND` runs a command inside of that machine and `fails COMMAND`
 //! wants it to fail.
 
@@ -9,6 +10,8 @@
 
 #[path = "backends/guest.rs"]
 mod guest;
+#[path = "backends/incus_lab.rs"]
+mod incus_lab;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,9 +97,47 @@ fn sweep(home: &Path) {
     }
 }
 
+/// The server a page wants.
+fn server(page: &str) -> Option<&str> {
+    let line = page.lines().next()?.strip_prefix("<!-- lab: ")?;
+    line.strip_suffix(" -->")
+}
+
+/// Variables of an environment.
+type Vars = Vec<(String, String)>;
+
+/// What a page finds in its environment; `None`: the server it wants is not here.
+fn surroundings(page: &str) -> Option<(Vars, Option<incus_lab::Place>)> {
+    match server(page) {
+        None => Some((Vec::new(), None)),
+        Some("incus") => {
+            let place = incus_lab::Place::new("recipes")?;
+            let client = place.home.path().join("incus").display().to_string();
+            let dir = Path::new(place.socket())
+                .parent()
+                .unwrap()
+                .display()
+                .to_string();
+            let vars = [
+                ("INCUS_DIR", dir),
+                ("INCUS_CONF", client),
+                ("INCUS_PROJECT", place.project.clone()),
+                ("PROJECT", place.project.clone()),
+                ("URL", place.facts["LAB_A_URL"].clone()),
+            ];
+            let vars = vars.into_iter().map(|(key, value)| (key.to_owned(), value));
+            Some((vars.collect(), Some(place)))
+        }
+        Some(other) => panic!("there is no lab {other}"),
+    }
+}
+
 /// Runs one page; what went wrong.
 fn run(file: &Path, disk: &Path) -> Result<(), String> {
     let page = std::fs::read_to_string(file).unwrap();
+    let Some((vars, _place)) = surroundings(&page) else {
+        return Ok(());
+    };
     let home = tempfile::Builder::new().prefix("cr").tempdir().unwrap();
     let bin = home.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -114,6 +155,7 @@ fn run(file: &Path, disk: &Path) -> Result<(), String> {
         .env("TMPDIR", home.path())
         .env("GUEST", disk)
         .env("KEY", &key)
+        .envs(vars)
         .current_dir(&work)
         .stdin(Stdio::null())
         .output()
@@ -139,10 +181,11 @@ fn every_recipe_does_what_it_says() {
         eprintln!("skipped (daemon): ssh is not installed: apt install openssh-client");
         return;
     }
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
     let only = std::env::var("CORRAL_RECIPE").unwrap_or_default();
-    let mut pages: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
+    let mut pages: Vec<PathBuf> = ["recipes", "setup"]
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(docs.join(folder)).unwrap())
         .map(|entry| entry.unwrap().path())
         .filter(|file| file.extension().is_some_and(|e| e == "md"))
         .filter(|file| file.to_string_lossy().contains(&only))

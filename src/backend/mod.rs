@@ -5,7 +5,9 @@
 pub mod catalogue;
 pub mod contract;
 pub mod demo;
+pub mod incus;
 pub mod libvirt;
 pub mod portable;
 pub mod qemu;
 pub mod registry;
+pub mod seed;

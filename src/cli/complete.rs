@@ -309,7 +309,7 @@ mod tests {
             let keys = asked(&[verb, "x", "--set", "b"], &dirs);
             assert!(keys.contains(&"bus=".to_owned()), "{verb}: {keys:?}");
         }
-        let keys = asked(&["context", "set", "local", "--set", "pro"], &dirs);
+        let keys = asked(&["context", "set", "local", "--set", "prot"], &dirs);
         assert_eq!(keys, ["protected="]);
     }
 

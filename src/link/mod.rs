@@ -7,6 +7,7 @@ pub mod duplex;
 pub mod files;
 pub mod foreground;
 pub mod frames;
+pub mod http;
 pub mod lines;
 pub mod nbd;
 pub mod ports;
@@ -15,6 +16,7 @@ pub mod qmp;
 pub mod signal;
 pub mod tls;
 pub mod trust;
+pub mod websocket;
 pub mod x509;
 
 pub use duplex::{Control, Duplex, Exit};

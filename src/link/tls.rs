@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use secrecy::ExposeSecret as _;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::trust::{Trust, Verdict, judge};
 use super::x509::CertInfo;
-use crate::model::{Error, Result, shown};
+use crate::model::{Error, Result, SecretText, shown};
 
 /// What a server presented.
 #[derive(Clone, Debug)]
@@ -103,27 +105,112 @@ pub async fn probe(host: &str, port: u16, trust: &Trust, limit: Duration) -> Res
     }
 }
 
+/// Who we are to a server that asks: certificates and key, PEM.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Our certificate, and those above it.
+    pub certificates: Vec<u8>,
+    /// Its key: PKCS#8, PKCS#1 or SEC1.
+    pub key: SecretText,
+}
+
+/// Trusts as `verifier` says, and shows `identity` where it is asked for.
+fn client_config(verifier: Arc<Verifier>, identity: Option<&Identity>) -> Result<ClientConfig> {
+    let set_up = |error: rustls::Error| {
+        Error::backend(format!("TLS cannot be set up: {error}")).because(error)
+    };
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(set_up)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let Some(identity) = identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let unusable = |error: pem::Error| {
+        Error::invalid(format!(
+            "the client's certificate or key cannot be read: {error}"
+        ))
+    };
+    let chain = CertificateDer::pem_slice_iter(&identity.certificates)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(unusable)?;
+    let key =
+        PrivateKeyDer::from_pem_slice(identity.key.expose_secret().as_bytes()).map_err(unusable)?;
+    builder.with_client_auth_cert(chain, key).map_err(|error| {
+        Error::invalid(format!(
+            "the client's certificate and key do not fit: {error}"
+        ))
+        .because(error)
+    })
+}
+
+/// How connections of one context are secured, and what was last said of the server's certificate.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    verifier: Arc<Verifier>,
+    config: Arc<ClientConfig>,
+}
+
+impl Guard {
+    pub(super) fn new(trust: Trust, identity: Option<&Identity>) -> Result<Self> {
+        let verifier = Arc::new(Verifier::new(trust, false));
+        let config = Arc::new(client_config(Arc::clone(&verifier), identity)?);
+        Ok(Self { verifier, config })
+    }
+
+    pub(super) fn config(&self) -> &ClientConfig {
+        &self.config
+    }
+
+    /// What the server last presented and was refused for, in the words the user needs.
+    pub(super) fn fault(&self, context: &str, host: &str, port: u16) -> Option<Error> {
+        let (verdict, _) = self.verifier.last()?;
+        verdict
+            .into_result(context, host, &endpoint(host, port))
+            .err()
+    }
+
+    /// A connection of its own.
+    pub(super) async fn connect(
+        &self,
+        context: &str,
+        host: &str,
+        port: u16,
+        limit: Duration,
+    ) -> Result<TlsStream<TcpStream>> {
+        let shaken = shake_with(host, port, Arc::clone(&self.config), limit).await;
+        shaken.map_err(|error| {
+            self.fault(context, host, port)
+                .unwrap_or_else(|| error.in_context(context))
+        })
+    }
+}
+
 async fn shake(
     host: &str,
     port: u16,
     verifier: Arc<Verifier>,
     limit: Duration,
 ) -> Result<TlsStream<TcpStream>> {
+    shake_with(host, port, Arc::new(client_config(verifier, None)?), limit).await
+}
+
+async fn shake_with(
+    host: &str,
+    port: u16,
+    config: Arc<ClientConfig>,
+    limit: Duration,
+) -> Result<TlsStream<TcpStream>> {
     let end = shown(&endpoint(host, port)).into_owned();
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| Error::invalid(format!("{:?} is no host name", shown(host))))?;
-    let config = ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| Error::backend(format!("TLS cannot be set up: {error}")).because(error))?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
     let work = async {
         let stream = TcpStream::connect((host, port)).await.map_err(|error| {
             Error::unreachable(format!("no connection to {end}: {error}")).because(error)
         })?;
         let _ = stream.set_nodelay(true);
-        TlsConnector::from(Arc::new(config))
+        TlsConnector::from(config)
             .connect(name, stream)
             .await
             .map_err(|error| {
@@ -167,6 +254,16 @@ impl Verifier {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take()
+    }
+}
+
+impl Verifier {
+    /// What was last seen; it stays to be told again.
+    fn last(&self) -> Option<(Verdict, Vec<CertInfo>)> {
+        self.seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 

@@ -6,6 +6,8 @@
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use sha2::{Digest as _, Sha256};
 
 /// A presented certificate.
@@ -102,6 +104,18 @@ pub fn fingerprint(der: &[u8]) -> String {
         .map(|byte| format!("{byte:02X}"))
         .collect::<Vec<_>>()
         .join(":")
+}
+
+/// SHA-256 of the first certificate of a PEM text.
+pub fn pem_fingerprint(pem: &[u8]) -> Option<String> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    Some(fingerprint(&der))
+}
+
+/// Until when the first certificate of a PEM text is good.
+pub fn pem_expiry(pem: &[u8]) -> Option<Timestamp> {
+    let der = CertificateDer::from_pem_slice(pem).ok()?;
+    CertInfo::read(&der).map(|info| info.not_after)
 }
 
 /// A fingerprint as people write it (colons, spaces, dashes, any case) in the one form; `None`

@@ -160,6 +160,19 @@ async fn nics(bench: &Bench, id: &InstanceId) {
 
 async fn media(bench: &Bench, id: &InstanceId) {
     let family = || bench.backend.families().media();
+    let row = bench.row(id).await;
+    if !bench
+        .backend
+        .support(Operation::Media, Some(&row))
+        .is_ready()
+    {
+        let eject = MediaRequest::Eject {
+            drive: None,
+            force: false,
+        };
+        bench.refuses(family(), id, eject).await;
+        return;
+    }
     let image = bench.files.folder.join("contract.iso");
     if bench.files.folder.exists() {
         // The descriptor of an ISO 9660.

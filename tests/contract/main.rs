@@ -15,6 +15,9 @@ mod demo;
 mod devices;
 mod edit;
 mod identity;
+mod incus;
+#[path = "../backends/incus_lab.rs"]
+mod incus_lab;
 #[path = "../backends/lab.rs"]
 mod lab;
 mod libvirt;

@@ -91,7 +91,12 @@ async fn refusals(bench: &Bench, id: &InstanceId) {
 
 async fn screen(bench: &Bench, id: &InstanceId) {
     let row = bench.row(id).await;
-    if bench.can(Operation::Screenshot) {
+    let ready = |operation| bench.backend.support(operation, Some(&row)).is_ready();
+    if bench.can(Operation::Screenshot) && !ready(Operation::Screenshot) {
+        let screens = bench.backend.families().screenshot().unwrap();
+        let error = screens.screenshot(&bench.cx(), &row).await.unwrap_err();
+        assert!(error.remedy.is_some(), "{error}");
+    } else if bench.can(Operation::Screenshot) {
         let screens = bench.backend.families().screenshot().unwrap();
         let picture = screens.screenshot(&bench.cx(), &row).await.unwrap();
         let magic: &[u8] = match picture.media_type.as_str() {

@@ -286,6 +286,11 @@ pub fn failure(error: &Error) -> String {
 }
 
 fn names(body: &Body, now: Timestamp) -> Vec<String> {
+    if let Body::Contexts(rows) = body {
+        // What is only offered has no name that a command takes.
+        let there = rows.iter().filter(|row| row.health != "not-added");
+        return there.map(|row| row.name.clone()).collect();
+    }
     if let Some(listing) = listing::listing(body, now) {
         return listing.names;
     }

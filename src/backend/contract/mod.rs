@@ -31,7 +31,7 @@ pub use life::{
     CloneRequest, CloudInit, CreateRequest, DiskSource, Firmware, HibernateRequest, PauseRequest,
     PowerRequest, RemoveRequest, RenameRequest, RestartMode, TemplateRequest, UnlockRequest,
 };
-pub use marks::{AutostartRequest, EditRequest, NoteRequest, TagsRequest};
+pub use marks::{AutostartRequest, EditRequest, NoteRequest, TagsRequest, check_note, check_tag};
 pub use permit::{Permit, PermitRequest};
 pub use prepared::Prepared;
 pub use reads::{

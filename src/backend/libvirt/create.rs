@@ -7,7 +7,6 @@ use super::ctx::Ctx;
 use super::disks::{element, make};
 use super::domain::Marks;
 use super::image::{self, Image};
-use super::marks::{check_note, check_tag};
 use super::nics;
 use super::remove::seed_name;
 use super::script::{Act, Script};
@@ -15,8 +14,10 @@ use super::volumes::Pool;
 use super::wire::{Call, NAMESPACE, Server};
 use super::xml::{escaped, parse};
 use super::{accel, disks};
-use crate::backend::contract::{CreateRequest, DiskSource, Firmware, Prepared, ReadCx};
-use crate::backend::qemu::seed::Seed;
+use crate::backend::contract::{
+    CreateRequest, DiskSource, Firmware, Prepared, ReadCx, check_note, check_tag,
+};
+use crate::backend::seed::Seed;
 use crate::model::{Bytes, Error, Field, FieldKind, Instance, Result, shown};
 
 scripted!(CreateRequest, create);

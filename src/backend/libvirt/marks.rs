@@ -11,6 +11,7 @@ use super::script::{Act, Besides, Script};
 use super::wire::{Call, Meta};
 use crate::backend::contract::{
     AutostartRequest, NoteRequest, Prepared, ReadCx, RenameRequest, TagsRequest, TemplateRequest,
+    check_note, check_tag,
 };
 use crate::model::{Error, Instance, Result, shown};
 
@@ -19,45 +20,6 @@ scripted!(NoteRequest, note);
 scripted!(AutostartRequest, autostart);
 scripted!(TemplateRequest, template);
 scripted!(RenameRequest, rename);
-
-/// Longest tag: what a table still shows.
-const TAG: usize = 64;
-/// Longest note.
-const NOTE: usize = 8 << 10;
-
-/// A tag is one word of a list and of a filter.
-///
-/// # Errors
-/// `Invalid`.
-pub fn check_tag(tag: &str) -> Result<()> {
-    let plain = !tag.is_empty()
-        && tag.trim() == tag
-        && shown(tag) == tag
-        && !tag.contains([',', '"', '\\'])
-        && tag.chars().count() <= TAG;
-    if plain {
-        return Ok(());
-    }
-    Err(
-        Error::invalid(format!("\"{}\" cannot be a tag", shown(tag))).remedy(format!(
-            "Use letters, digits and signs but , \" and \\, {TAG} at most."
-        )),
-    )
-}
-
-/// A note can be seen.
-///
-/// # Errors
-/// `Invalid`.
-pub fn check_note(text: &str) -> Result<()> {
-    if text.len() <= NOTE && !text.chars().any(|c| c.is_control() && c != '\n') {
-        return Ok(());
-    }
-    Err(
-        Error::invalid("the note is too long, or holds characters that cannot be seen")
-            .remedy(format!("Use at most {NOTE} bytes of text.")),
-    )
-}
 
 /// Writes corral's own element.
 fn own(seen: &Seen, title: impl Into<String>, marks: &Marks) -> Act {
@@ -307,20 +269,4 @@ async fn rename(ctx: &Ctx, cx: &ReadCx, on: &Instance, request: RenameRequest) -
         "the host name inside of the guest, and the names of its volumes, stay".to_owned(),
     ];
     Ok(plan)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_words() {
-        for good in ["prod", "web server", "größe", "a:b"] {
-            assert!(check_tag(good).is_ok(), "{good}");
-        }
-        for bad in ["", " a", "a,b", "a\u{1b}[2J", "a\"", &"x".repeat(65)] {
-            assert!(check_tag(bad).is_err(), "{bad:?}");
-        }
-        assert!(check_note("a\nb").is_ok() && check_note("a\u{1b}").is_err());
-    }
 }

@@ -14,13 +14,9 @@ use super::store::{DEFINITION, Store};
 use super::{autostart, inventory, locks};
 use crate::backend::contract::{
     AutostartRequest, Changes, NoteRequest, Prepared, ReadCx, TagsRequest, TaskCx, TemplateRequest,
+    check_note, check_tag,
 };
 use crate::model::{Error, Instance, InstanceId, Outcome, Result, State, Step, shown};
-
-/// Longest tag: what a table still shows.
-const TAG: usize = 64;
-/// Longest note.
-const NOTE: usize = 8 << 10;
 
 /// The tags, notes, autostart and template families.
 #[derive(Clone, Debug)]
@@ -142,23 +138,6 @@ impl Changes<TagsRequest> for Marks {
     }
 }
 
-/// A tag is one word of a list and of a filter.
-pub(super) fn check_tag(tag: &str) -> Result<()> {
-    let plain = !tag.is_empty()
-        && tag.trim() == tag
-        && shown(tag) == tag
-        && !tag.contains([',', '"', '\\'])
-        && tag.chars().count() <= TAG;
-    if plain {
-        return Ok(());
-    }
-    Err(
-        Error::invalid(format!("\"{}\" cannot be a tag", shown(tag))).remedy(format!(
-            "Use letters, digits and signs but , \" and \\, {TAG} at most."
-        )),
-    )
-}
-
 #[async_trait]
 impl Changes<NoteRequest> for Marks {
     async fn prepare(&self, _: &ReadCx, on: &Instance, request: NoteRequest) -> Result<Prepared> {
@@ -170,13 +149,8 @@ impl Changes<NoteRequest> for Marks {
             "has no note any more"
         };
         self.plan(id, "has this note already", said, |vm| {
-            if let Some(text) = &text
-                && (text.len() > NOTE || text.chars().any(|c| c.is_control() && c != '\n'))
-            {
-                return Err(Error::invalid(
-                    "the note is too long, or holds characters that cannot be seen",
-                )
-                .remedy(format!("Use at most {NOTE} bytes of text.")));
+            if let Some(text) = &text {
+                check_note(text)?;
             }
             let title = match (&vm.note, &text) {
                 (None, _) => "Set the note",
@@ -339,20 +313,5 @@ impl Changes<TemplateRequest> for Marks {
     async fn run(&self, cx: &TaskCx, prepared: Prepared) -> Result<Outcome> {
         // The lock of a start is the same one: it cannot have begun to run since.
         self.carry_out(cx, prepared).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_words() {
-        for good in ["prod", "web server", "größe", "a:b"] {
-            assert!(check_tag(good).is_ok(), "{good}");
-        }
-        for bad in ["", " a", "a,b", "a\u{1b}[2J", "a\"", &"x".repeat(65)] {
-            assert!(check_tag(bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -47,7 +47,6 @@ pub mod rename;
 pub mod resize;
 mod routes;
 mod screenshot;
-pub mod seed;
 pub mod slots;
 pub mod snapshots;
 pub mod started;

@@ -158,7 +158,7 @@ async fn plan(
             serial(&uuid, u8::try_from(n).unwrap_or(u8::MAX))
         };
         if disk.readonly && disk.serial == SEED && !request.keep_identity {
-            match super::super::seed::Seed::read(&disk.path) {
+            match crate::backend::seed::Seed::read(&disk.path) {
                 Ok(_) => {
                     copying.jobs.retain(|job| job.to != copy.path);
                     seed = Some((disk.path.clone(), copy.path.clone()));
@@ -428,7 +428,7 @@ fn identity(
         );
         return None;
     }
-    let hostname = super::super::seed::hostname_from(&clone.name);
+    let hostname = crate::backend::seed::hostname_from(&clone.name);
     notes.push(if seed {
         "host name and SSH host keys are made anew by cloud-init, the machine ID by the guest agent, \
          at the first start; without an agent in the guest the machine ID stays the original's"

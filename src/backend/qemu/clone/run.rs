@@ -71,7 +71,7 @@ async fn fill(ctx: &Ctx, cx: &TaskCx, cloning: &Cloning, dir: &Path) -> Result<(
     }
     if let Some((from, to)) = &cloning.seed {
         cx.step("Write a first-boot seed of its own");
-        let seed = super::super::seed::Seed::read(from)?;
+        let seed = crate::backend::seed::Seed::read(from)?;
         let vm = &cloning.definition;
         seed.again(&vm.uuid, &vm.name).write(to)?;
     }

@@ -9,11 +9,11 @@ use super::super::argv;
 use super::super::ctx::Ctx;
 use super::super::definition::{Definition, FORMAT, FirmwareKind, sizes_fit};
 use super::super::machine::Offer;
-use super::super::marks::check_tag;
 use super::super::nics::read_mac;
 use super::super::publish::address_of;
 use super::super::store::{self, Store};
 use super::place::place;
+use crate::backend::contract::check_tag;
 use crate::model::{Error, Result, nearest, shown};
 
 /// One look at a new text.

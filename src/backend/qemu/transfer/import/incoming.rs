@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::super::super::image;
-use super::super::super::marks::check_tag;
 use super::guard::{self, Content, LARGEST, Slice};
 use super::read::{Patience, Source};
 use crate::backend::contract::Env;
+use crate::backend::contract::check_tag;
 use crate::backend::portable::folder::{self, open_plain};
 use crate::backend::portable::ovf_read::{self, Described, DescribedDisk};
 use crate::backend::portable::tarball::{self, Member};

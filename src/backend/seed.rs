@@ -130,8 +130,8 @@ impl Seed {
         fs::File::open(to).map(drop).map_err(failed)
     }
 
-    #[cfg(test)]
-    fn file(&self, name: &str) -> Option<&str> {
+    /// One of its files: `user-data`, `vendor-data`, `meta-data`.
+    pub fn file(&self, name: &str) -> Option<&str> {
         self.files
             .iter()
             .find(|(n, _)| n == name)
@@ -264,7 +264,7 @@ fn checked_hostname(name: &str) -> Result<String> {
 }
 
 /// What is nearest to the VM's name.
-pub(super) fn hostname_from(name: &str) -> String {
+pub fn hostname_from(name: &str) -> String {
     let mut label: String = name
         .chars()
         .map(|c| {

@@ -1,0 +1,45 @@
+//! Incus, and LXD where its API is the same: VMs and containers of a server, by its REST API.
+
+mod api;
+mod backend;
+mod call;
+mod create;
+pub mod ctx;
+mod devices;
+mod disks;
+mod doctor;
+mod edit;
+mod events;
+mod files;
+mod host;
+mod identity;
+mod images;
+pub mod inventory;
+mod json;
+mod life;
+mod logs;
+mod marks;
+mod media;
+mod metrics;
+mod networks;
+mod nics;
+mod power;
+mod publish;
+mod remotes;
+mod resize;
+mod routes;
+mod row;
+mod screenshot;
+mod seen;
+mod server;
+mod snapshots;
+mod source;
+mod storage;
+mod support;
+mod target;
+mod transfer;
+mod upload;
+mod watch;
+mod work;
+
+pub use backend::{INFO, Incus};
