@@ -113,8 +113,8 @@ impl UiMemory {
         }
     }
 
-    /// Keeps a state, in the background. A failure is only logged: nothing depends on it.
-    pub fn keep(&self, state: UiState) {
+    /// Keeps a state, in the background; `failed` hears why it could not be.
+    pub fn keep(&self, state: UiState, failed: impl FnOnce(Error) + Send + 'static) {
         let Some(file) = self.file.clone() else {
             return;
         };
@@ -127,6 +127,7 @@ impl UiMemory {
                 && let Err(error) = write(&file, &state)
             {
                 tracing::info!(%error, "what was changed in the view is not kept");
+                failed(error);
             }
         });
     }
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!((state.mouse, fault), (Some(true), None));
         for theme in ["dark", "light", "dark", "contrast"] {
             state.theme = Some(theme.to_owned());
-            memory.keep(state.clone());
+            memory.keep(state.clone(), |error| panic!("{error}"));
         }
         state.filters = vec!["tag:prod \"a b\"".to_owned()];
         state.columns = Some([("80".to_owned(), vec!["state:22".to_owned()])].into());
@@ -295,12 +296,24 @@ mod tests {
             filter: "tag:web".to_owned(),
             ..SavedView::default()
         }]);
-        memory.keep(state.clone());
+        memory.keep(state.clone(), |error| panic!("{error}"));
         memory.flush().await;
         assert_eq!(memory.load(), (state, None));
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("split = 40"), "{text}");
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_kept_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = UiMemory::open(Some(dir.path()));
+        // A folder stands where the file should be.
+        std::fs::create_dir(dir.path().join("ui.toml")).unwrap();
+        let (told, heard) = std::sync::mpsc::channel();
+        memory.keep(UiState::default(), move |error| told.send(error).unwrap());
+        memory.flush().await;
+        assert!(heard.recv().unwrap().message.contains("ui.toml"));
     }
 
     #[tokio::test]
@@ -312,7 +325,7 @@ mod tests {
             mouse: Some(true),
             ..UiState::default()
         };
-        memory.keep(state.clone());
+        memory.keep(state.clone(), |error| panic!("{error}"));
         memory.flush().await;
         let cut = Cut {
             pane: "tasks".to_owned(),
@@ -341,7 +354,7 @@ mod tests {
             mouse: Some(true),
             ..UiState::default()
         };
-        memory.keep(state.clone());
+        memory.keep(state.clone(), |error| panic!("{error}"));
         memory.flush().await;
         assert_eq!(memory.load(), (state, None));
         std::fs::write(dir.path().join("ui.toml"), "mouse = 3\ntheme = \"dark\"").unwrap();
@@ -349,7 +362,7 @@ mod tests {
         assert_eq!((state.mouse, state.theme.as_deref()), (None, Some("dark")));
         assert!(fault.unwrap().message.contains("mouse"));
         let nowhere = UiMemory::open(None);
-        nowhere.keep(UiState::default());
+        nowhere.keep(UiState::default(), |error| panic!("{error}"));
         assert_eq!(nowhere.load(), (UiState::default(), None));
     }
 }

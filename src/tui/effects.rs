@@ -121,7 +121,10 @@ impl Runner {
             Effect::Answer(number, given) => {
                 self.questions.answer(number, given.map(|Given(text)| text));
             }
-            Effect::Keep(state) => engine.ui().keep(state),
+            Effect::Keep(state) => engine.ui().keep(state, move |error| {
+                let told = format!("not kept for the next time: {}", error.message);
+                let _ = replies.blocking_send(Msg::Notice(told, true));
+            }),
             Effect::Entered(line) => engine.entered().keep(line),
             Effect::Refresh(context) => engine.refresh(context.as_deref()),
             Effect::Watch(ids) => engine.fleet().watch_metrics(ids),
