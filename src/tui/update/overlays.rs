@@ -45,7 +45,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
             form.chosen = None;
-            form.entry_mut().is_some_and(|e| clear(&mut e.line))
+            form.entry_mut().is_some_and(|e| clear(&mut e.line)) || form.asks_to_drop()
         }
         _ => false,
     };
@@ -102,6 +102,7 @@ pub(super) fn paste(app: &mut App, text: &str) {
             search::typed(app);
         }
         Some(Overlay::Form(form)) => {
+            form.note_fresh();
             form.chosen = None;
             form.error = None;
             // A flag and a choice take no text.
@@ -159,9 +160,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
         }
     };
     dialog.wrong = false;
-    let confirm = buttons
-        .iter()
-        .position(|b| b.live && b.act == Act::Confirm);
+    let confirm = buttons.iter().position(|b| b.live && b.act == Act::Confirm);
     let turns = matches!(
         key.code,
         Code::Tab | Code::BackTab | Code::Left | Code::Right

@@ -51,10 +51,7 @@ fn lay(app: &App, dialog: &Dialog) -> Laid {
         let what = [
             (format!("Too small: {columns}x{rows}"), Role::Warn),
             (whose(dialog), Role::Title),
-            (
-                "A larger window asks; Esc leaves".to_owned(),
-                Role::Warn,
-            ),
+            ("A larger window asks; Esc leaves".to_owned(), Role::Warn),
         ];
         said.splice(0..0, what);
     }
@@ -232,7 +229,10 @@ fn how(dialog: &Dialog) -> (String, Role) {
         return if dialog.wrong {
             ("That is not what is asked for".to_owned(), Role::Error)
         } else if dialog.typed.text().is_empty() {
-            ("Enter cancels".to_owned(), Role::Muted)
+            (
+                "Once typed, Enter goes on; now it cancels".to_owned(),
+                Role::Muted,
+            )
         } else {
             ("Not yet what is asked for".to_owned(), Role::Muted)
         };
