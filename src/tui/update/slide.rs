@@ -28,7 +28,9 @@ pub(super) fn note(app: &mut App, before: &Instance) {
         let mut targets = task.targets.iter();
         targets.any(|target| target.id == before.id)
     });
-    if !is_ours && app.overlays.is_empty() {
+    // Of a context that is gone as a whole that is what is told.
+    let is_alone = app.fleet.context(before.id.context()).is_some();
+    if !is_ours && is_alone && app.overlays.is_empty() {
         app.say(text);
     }
     app.slid = Some(Slid {
