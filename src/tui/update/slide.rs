@@ -3,6 +3,7 @@
 
 use super::super::app::{App, Pane, Slid};
 use super::super::command;
+use crate::action::Row;
 use crate::model::Instance;
 
 /// So long a key may still have been meant for what was there before: one has to see that it is gone.
@@ -52,7 +53,7 @@ pub(super) fn holds(app: &mut App, run: &str) -> Option<String> {
     }
     let words = run.strip_prefix("ui form ").unwrap_or(run);
     let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let changes = command::row_at(&words).is_some_and(|row| row.is_change());
+    let changes = command::row_at(&words).is_some_and(Row::is_change);
     let now = app.inventory.selected()?;
     changes.then(|| {
         format!(
