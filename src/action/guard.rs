@@ -50,7 +50,17 @@ fn text_to_type(verb: &str, running: &[&TargetPlan], all: &[TargetPlan]) -> Stri
             .map_or_else(|| verb.to_owned(), |t| t.name.clone()),
         [one] if is_typeable(&one.name) => one.name.clone(),
         [one] => one.id.to_string(),
-        many => format!("{verb} {}", many.len()),
+        many => format!("{} {}", word_to_type(verb), many.len()),
+    }
+}
+
+/// What is done, in the word that tells it from everything else that is done to the same things: `snapshot
+/// delete` is a delete. What makes them is called as they are.
+fn word_to_type(verb: &str) -> &str {
+    match verb.rsplit_once(' ') {
+        Some((things, "create")) => things,
+        Some((_, word)) => word,
+        None => verb,
     }
 }
 
@@ -139,9 +149,19 @@ mod tests {
             .collect();
         assert_eq!(gate(Risk::Confirm, "stop", &many, false), typed("stop 11"));
         assert_eq!(
-            gate(Risk::Free, "snapshot", &many, false),
+            gate(Risk::Free, "snapshot create", &many, false),
             typed("snapshot 11")
         );
+        // What is lost is in what is typed: the phrase for one is never the phrase for the other.
+        for (verb, phrase) in [
+            ("snapshot delete", "delete 2"),
+            ("snapshot restore", "restore 2"),
+            ("backup create", "backup 2"),
+            ("disk remove", "remove 2"),
+            ("delete", "delete 2"),
+        ] {
+            assert_eq!(gate(Risk::TypeName, verb, &two, false), typed(phrase));
+        }
         let guarded = [target("a", "web", true)];
         assert_eq!(gate(Risk::Confirm, "stop", &guarded, false), typed("web"));
         assert_eq!(gate(Risk::Confirm, "stop", &guarded, true), typed("web"));

@@ -265,7 +265,6 @@ pub fn finish(
             .member(t.id.context())
             .is_some_and(|m| m.spec.relaxed)
     });
-    let verb = action.verb.split(' ').next().unwrap_or(&action.verb);
     // What is deleted on the way is a delete to whoever protected it.
     let deletes = prepared
         .iter()
@@ -276,7 +275,7 @@ pub fn finish(
     } else {
         shape.risk
     };
-    let gate = guard::gate(risk, verb, &targets, relaxed && !targets.is_empty());
+    let gate = guard::gate(risk, &action.verb, &targets, relaxed && !targets.is_empty());
     // Of several the question counts only those that would change, as the gate does.
     let changing: Vec<&TargetPlan> = targets.iter().filter(|t| t.changes()).collect();
     let what = match (changing.as_slice(), targets.as_slice()) {

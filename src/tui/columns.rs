@@ -45,10 +45,15 @@ pub enum Column {
     Seen,
 }
 
+/// STATE where there is little room.
+const STATE_NARROW: u16 = 12;
+/// Of a context's name less than so much tells nothing.
+const CONTEXT_MIN: u16 = 4;
+
 /// A column with its width.
 pub type Sized = (Column, u16);
 
-const NARROW: &[Sized] = &[(Column::Name, 0), (Column::State, 12)];
+const NARROW: &[Sized] = &[(Column::Name, 0), (Column::State, STATE_NARROW)];
 const EIGHTY: &[Sized] = &[
     (Column::Name, 0),
     (Column::Context, 10),
@@ -187,7 +192,13 @@ pub fn shown_at(app: &App, width: u16) -> Vec<Sized> {
     {
         return own.clone();
     }
-    let usual = at(width, app.inventory.wide);
+    let mut usual = at(width, app.inventory.wide);
+    // Rows that have one name are told apart by their context, wherever that has room.
+    let room = width.saturating_sub(3 + NAME_MIN + 1 + STATE_NARROW + 1 + 1);
+    let is_shown = usual.iter().any(|(column, _)| *column == Column::Context);
+    if !is_shown && room >= CONTEXT_MIN && app.inventory.has_namesakes() {
+        usual.insert(1, (Column::Context, room.min(10)));
+    }
     let chosen = app.setup.columns.range(..=width).next_back();
     let Some((_, chosen)) = chosen.filter(|_| !app.inventory.wide) else {
         return usual;

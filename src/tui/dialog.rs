@@ -94,6 +94,12 @@ pub struct Dialog {
     pub focus: usize,
     /// Lines scrolled away.
     pub scroll: usize,
+    /// What is lost has been on the screen.
+    pub losses_seen: bool,
+    /// The button with the focus was gone to, by a key that does only that.
+    pub chosen: bool,
+    /// Something else was entered than what is asked for.
+    pub wrong: bool,
     /// Native calls are shown.
     pub natives: bool,
     /// Its targets as they were when it was asked.
@@ -115,6 +121,9 @@ impl Dialog {
             typed: Line::default(),
             focus: 0,
             scroll: 0,
+            losses_seen: false,
+            chosen: false,
+            wrong: false,
         }
     }
 
@@ -139,6 +148,16 @@ impl Dialog {
             Gate::Type { text } if !self.only_shows() => Some(self.code.as_ref().unwrap_or(text)),
             _ => None,
         }
+    }
+
+    /// What is asked for is typed.
+    pub fn is_typed(&self) -> bool {
+        self.to_type().is_some_and(|text| text == self.typed.text())
+    }
+
+    /// What is typed is not what is asked for.
+    pub fn is_typed_wrong(&self) -> bool {
+        self.to_type().is_some() && !self.is_typed() && !self.typed.text().is_empty()
     }
 
     /// The headless command that does the same.
@@ -218,21 +237,21 @@ impl Dialog {
                 .map(|c| c.to_ascii_uppercase()),
             label: word,
             act: Act::Confirm,
-            live: self.to_type().is_none_or(|text| text == self.typed.text()),
+            live: self.losses_seen && (!typing || self.is_typed()),
         });
         if self.plan.action.verb == "stop" && !self.plan.action.args.flag("force") && !typing {
             buttons.push(Button {
                 label: "Force off…".to_owned(),
                 key: Some('F'),
                 act: Act::Force,
-                live: true,
+                live: self.losses_seen,
             });
         }
         buttons
     }
 
     /// The word on the button.
-    fn word(&self) -> String {
+    pub fn word(&self) -> String {
         let action = &self.plan.action;
         let word = match action.verb.as_str() {
             "stop" if action.args.flag("force") => "power off",

@@ -99,6 +99,10 @@ pub struct Form {
     pub focus: usize,
     /// What is wrong.
     pub error: Option<String>,
+    /// The command before anything was typed.
+    pub fresh: Option<Vec<String>>,
+    /// The same key again drops what was typed.
+    pub dropping: bool,
     /// IDs that were marked but hidden.
     pub hidden: Vec<String>,
     /// Chosen of what the field with the focus may become.
@@ -188,11 +192,57 @@ impl Form {
             entries,
             focus: 0,
             error: None,
+            fresh: None,
+            dropping: false,
             hidden: Vec::new(),
             chosen: None,
             keeping: None,
             asked: None,
             detail: None,
+        }
+    }
+
+    /// Notes how it was opened, before the first key of it.
+    pub fn note_fresh(&mut self) {
+        if self.fresh.is_none() {
+            self.fresh = Some(self.words());
+        }
+    }
+
+    /// Leaving would drop what was typed and was not asked about yet.
+    pub fn asks_to_drop(&mut self) -> bool {
+        let is_typed = self
+            .fresh
+            .as_ref()
+            .is_some_and(|fresh| *fresh != self.words());
+        let asks = is_typed && !self.dropping;
+        if asks {
+            self.dropping = true;
+            self.error = Some("Esc again drops what was typed".to_owned());
+        }
+        asks
+    }
+
+    /// Enter in the field with the focus leads to the button: nothing is in it, and nothing is needed.
+    pub fn enter_ends(&self) -> bool {
+        let here = self.entry();
+        let is_empty = here.is_some_and(|e| e.takes_text() && e.line.text().trim().is_empty());
+        let is_last = self.focus + 1 == self.entries.len();
+        is_last || is_empty && !self.entries.iter().any(Entry::is_missing)
+    }
+
+    /// What Enter does here, in words.
+    pub fn hint(&self) -> String {
+        let go = self.button();
+        match self.entry() {
+            None if self.on_go() => format!("Enter: {go}"),
+            None => "Enter leaves".to_owned(),
+            Some(entry) if entry.line.is_area() && entry.takes_text() => {
+                format!("Tab goes on, to {go} at last")
+            }
+            Some(_) if self.enter_ends() => format!("Enter goes to {go}"),
+            Some(_) if self.focus == 0 => format!("Enter goes on; Shift-Tab goes to {go}"),
+            Some(_) => "Enter goes on".to_owned(),
         }
     }
 

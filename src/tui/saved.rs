@@ -18,6 +18,8 @@ pub struct ViewMenu {
     pub row: usize,
     /// The name that is typed for what is on the screen.
     pub naming: Option<Line>,
+    /// The same key again saves over this one.
+    pub replacing: Option<String>,
     /// The same key again deletes this one.
     pub deleting: Option<String>,
 }

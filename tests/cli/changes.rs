@@ -268,3 +268,21 @@ fn tasks_that_cannot_be_seen_are_not_called_none() {
     assert_eq!(output.code, 1, "{} {}", output.out, output.err);
     assert!(output.err.contains("cannot be read"), "{}", output.err);
 }
+
+#[test]
+fn the_phrase_for_several_says_what_is_lost() {
+    let home = Home::new();
+    for (verb, phrase) in [("delete", "delete 2"), ("restore", "restore 2")] {
+        let both = ["snapshot", verb, "local/web", "hv1/db", "--name", "base"];
+        let stop: &[&str] = if verb == "restore" { &["--stop"] } else { &[] };
+        let plan = home.demo(&[&both[..], stop, &["--dry-run"]].concat());
+        let needs = format!("--confirm '{phrase}'");
+        assert!(plan.out.contains(&needs), "{verb}: {}", plan.out);
+        // One says nothing for the other.
+        for wrong in ["snapshot 2", "create 2"] {
+            let refused = home.demo(&[&both[..], stop, &["--confirm", wrong]].concat());
+            assert_eq!(refused.code, 6, "{verb} {wrong}: {}", refused.err);
+            assert!(refused.err.contains(&needs), "{verb}: {}", refused.err);
+        }
+    }
+}

@@ -410,3 +410,140 @@ async fn what_cannot_be_seen_cannot_be_confirmed() {
     bench.press("P").await;
     assert_eq!(submits(&bench), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_lost_is_seen_before_it_can_be_confirmed() {
+    let mut bench = Bench::new().await;
+    bench.select("local/win11").await;
+    // Too small to ask: it says so, with what it is about, and scrolls.
+    bench.msg(Msg::Input(Input::Resize(20, 5))).await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    let text = bench.screen();
+    assert!(text.contains("Too small: 30x8"), "{text}");
+    bench.press("Down").await;
+    let text = bench.screen();
+    assert!(
+        text.contains("delete") && text.contains("local/win11"),
+        "{text}"
+    );
+    bench.press("PgDn PgDn").await;
+    assert_ne!(bench.screen(), text, "PgDn scrolls");
+    bench.type_text("win11").await;
+    bench.press("Enter").await;
+    bench.pass(1000).await;
+    bench.press("Enter").await;
+    assert_eq!(submits(&bench), 0, "{}", bench.screen());
+    if is_open(&bench) {
+        bench.press("Esc").await;
+    }
+    // Just large enough: the ID first, what is typed in sight, and the losses before the button.
+    bench.msg(Msg::Input(Input::Resize(30, 8))).await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.type_text("win11").await;
+    let text = bench.screen();
+    assert!(text.contains("local/win11"), "{text}");
+    assert!(text.contains("Type win11"), "{text}");
+    assert!(text.contains(": win11"), "{text}");
+    assert!(text.contains("See what is lost: PgDn"), "{text}");
+    bench.press("Enter").await;
+    bench.pass(1000).await;
+    bench.press("Shift-Tab Enter").await;
+    bench.pass(1000).await;
+    assert_eq!(submits(&bench), 0, "{}", bench.screen());
+    bench.press("Esc D").await;
+    bench.pass(1000).await;
+    bench.type_text("win11").await;
+    bench.press("PgDn PgDn PgDn PgDn Enter").await;
+    assert_eq!(submits(&bench), 0, "{}", bench.screen());
+    assert!(
+        bench.screen().contains("Enter again: Delete"),
+        "{}",
+        bench.screen()
+    );
+    bench.pass(1000).await;
+    bench.press("Enter").await;
+    assert_eq!(submits(&bench), 1, "{}", bench.screen());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn enter_goes_on_by_what_was_typed() {
+    let mut bench = Bench::new().await;
+    bench.select("local/win11").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    assert!(
+        bench
+            .screen()
+            .contains("Once typed, Enter goes on; now it cancels")
+    );
+    // Not what is asked for: it stays, and says so.
+    bench.type_text("win12").await;
+    bench.press("Enter").await;
+    assert!(is_open(&bench));
+    let text = bench.screen();
+    assert!(text.contains("That is not what is asked for"), "{text}");
+    bench.press("Backspace").await;
+    bench.type_text("1").await;
+    let text = bench.screen();
+    assert!(text.contains("Enter goes on to Delete"), "{text}");
+    // The second Enter counts only after a quiet of its own.
+    bench.press("Enter Enter Enter").await;
+    assert!(is_open(&bench));
+    assert_eq!(submits(&bench), 0);
+    let text = bench.screen();
+    assert!(text.contains("Enter again: Delete"), "{text}");
+    bench.pass(1000).await;
+    bench.press("Enter").await;
+    assert_eq!(submits(&bench), 1);
+    bench.settle().await;
+    // With nothing typed it cancels.
+    bench.select("local/badboot").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.press("Ctrl-C Enter").await;
+    assert!(!is_open(&bench));
+    assert_eq!(submits(&bench), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tab_leads_from_what_was_typed_to_what_it_was_typed_for() {
+    let mut bench = Bench::new().await;
+    bench.select("local/win11").await;
+    bench.press("D").await;
+    bench.pass(1000).await;
+    bench.type_text("win11").await;
+    bench.press("Tab").await;
+    assert!(
+        bench.screen().contains("Enter again: Delete"),
+        "{}",
+        bench.screen()
+    );
+    // Gone back to Cancel on purpose, Enter cancels.
+    bench.press("Tab Enter").await;
+    assert!(!is_open(&bench));
+    assert_eq!(submits(&bench), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_command_shows_that_it_is_cut_and_the_list_goes_to_its_ends() {
+    let mut bench = Bench::new().await;
+    bench.press("0 *").await;
+    bench.command("tag {ids} --add bulk").await;
+    bench.pass(1000).await;
+    let top = bench.screen();
+    let cut = top
+        .lines()
+        .any(|line| line.trim_end_matches([' ', '│']).ends_with('…'));
+    assert!(cut, "{top}");
+    bench.press("End").await;
+    let end = bench.screen();
+    assert!(end.contains("above: Up"), "{end}");
+    bench.press("Home").await;
+    assert_eq!(bench.screen(), top);
+    bench.press("PgDn").await;
+    assert_ne!(bench.screen(), top);
+}

@@ -245,3 +245,28 @@ fn the_filter_can_be_typed_on_every_screen() {
         assert_eq!(app.inventory.filter_text, "stale:");
     }
 }
+
+#[test]
+fn the_filter_stays_in_sight_while_a_context_is_silent() {
+    for width in [40u16, 80] {
+        let mut app =
+            super::fixture::app(super::fixture::setup(width, 24), super::fixture::fleet());
+        super::fixture::press(&mut app, "/");
+        super::fixture::type_text(&mut app, "-template kind:vm");
+        super::fixture::press(&mut app, "Enter");
+        let text = super::harness::screen(&app);
+        let title = text.lines().nth(1).unwrap();
+        let filter = if width == 40 {
+            "/ -tem"
+        } else {
+            "/ -template kind:vm"
+        };
+        assert!(title.contains(filter), "{width}: {title}");
+        if width == 80 {
+            assert!(
+                title.contains("stale") || title.contains("1 silent"),
+                "{title}"
+            );
+        }
+    }
+}

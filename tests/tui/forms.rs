@@ -135,9 +135,49 @@ async fn a_form_asks_which_backup_unless_it_is_named() {
         screen.contains("= corral backup delete local/win11 --backup=b1"),
         "{screen}"
     );
-    bench.press("Esc").await;
+    bench.press("Esc Esc").await;
     bench.command("ui form backup restore local/win11@b1").await;
     let screen = bench.screen();
     assert!(!screen.contains("which one"), "{screen}");
     assert!(screen.contains("> name"), "{screen}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_says_how_to_go_on_and_an_empty_one_is_quick() {
+    let mut bench = Bench::new().await;
+    bench.select("local/win11").await;
+    assert!(bench.screen().contains("S snapshot"), "{}", bench.screen());
+    bench.press("S").await;
+    let text = bench.screen();
+    assert!(text.contains("Enter goes to Create"), "{text}");
+    bench.press("Enter").await;
+    assert!(
+        bench.screen().contains("Enter: Create"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("Enter").await;
+    let planned = bench.planned.last().unwrap().as_ref().unwrap();
+    assert_eq!(planned.action.verb, "snapshot create");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_typed_into_a_form_is_not_dropped_by_one_esc() {
+    let mut bench = Bench::new().await;
+    let is_open = |bench: &Bench| matches!(bench.app.overlays.last(), Some(Overlay::Form(_)));
+    // Nothing was typed: nothing is asked.
+    bench.press("+ Esc").await;
+    assert!(!is_open(&bench));
+    bench.press("+").await;
+    bench.type_text("newvm").await;
+    bench.press("Esc").await;
+    assert!(is_open(&bench));
+    let text = bench.screen();
+    assert!(text.contains("Esc again drops what was typed"), "{text}");
+    // Another key goes on with it.
+    bench.press("Tab Esc").await;
+    assert!(is_open(&bench));
+    assert!(bench.screen().contains("newvm"));
+    bench.press("Esc").await;
+    assert!(!is_open(&bench));
 }

@@ -296,7 +296,7 @@ async fn every_question_menu_and_form_gives_its_headless_command() {
         copied(&bench).unwrap(),
         "corral resize local/win11 --cpus=8"
     );
-    bench.press("Esc").await;
+    bench.press("Esc Esc").await;
     // Keys that may follow.
     bench.press("p").await;
     let screen = bench.screen();
@@ -330,4 +330,24 @@ async fn a_paste_that_is_too_long_is_left_out_whole_and_said() {
         bench.press("Esc").await;
         bench.press("Esc").await;
     }
+}
+
+#[test]
+fn rows_of_one_name_show_their_context_at_forty_columns() {
+    let app = super::fixture::app(super::fixture::setup(40, 24), super::fixture::fleet());
+    let text = super::harness::screen(&app);
+    let mut rows = text.lines().filter(|line| line.contains(" db "));
+    assert!(rows.any(|line| line.contains("hv1")), "{text}");
+    assert!(
+        text.lines()
+            .any(|l| l.contains(" db ") && l.contains("pve")),
+        "{text}"
+    );
+    // Without namesakes the names have the room.
+    let mut fleet = super::fixture::fleet();
+    fleet
+        .instances
+        .retain(|row| row.id.to_string() != "pve/101");
+    let app = super::fixture::app(super::fixture::setup(40, 24), fleet);
+    assert!(!super::harness::screen(&app).contains("CONTEXT"));
 }

@@ -293,3 +293,41 @@ fn a_clock_that_jumps_back_changes_no_guard_and_prints_no_negative_age() {
     let esc = Msg::Input(Input::Key(Key::plain(Code::Esc)));
     update::update(&mut app, back(0), esc);
 }
+
+#[test]
+fn a_key_that_was_meant_for_what_is_gone_does_not_change_its_neighbour() {
+    let mut app = app(setup(100, 30), fleet());
+    select(&mut app, "local/ci-10");
+    show(&mut app, without("local/ci-10"));
+    let now = app.inventory.selected().unwrap().id.clone();
+    let told = format!("local/ci-10 is gone; the cursor is on {now}");
+    assert!(screen(&app).contains(&told), "{}", screen(&app));
+    let effects = press(&mut app, "D");
+    assert!(!asks(&effects), "{effects:?}");
+    let text = screen(&app);
+    assert!(
+        text.contains("local/ci-10 is gone; nothing was done"),
+        "{text}"
+    );
+    // Once is enough.
+    assert!(asks(&press(&mut app, "D")));
+}
+
+#[test]
+fn a_form_and_a_menu_are_held_back_as_well_and_only_for_a_while() {
+    for keys in ["S", "p t", "e r"] {
+        let mut app = app(setup(100, 30), fleet());
+        select(&mut app, "local/ci-10");
+        show(&mut app, without("local/ci-10"));
+        let effects = press(&mut app, keys);
+        assert!(!asks(&effects) && app.overlays.is_empty(), "{keys}");
+        let text = screen(&app);
+        assert!(text.contains("nothing was done"), "{keys}: {text}");
+    }
+    let mut app = app(setup(100, 30), fleet());
+    select(&mut app, "local/ci-10");
+    show(&mut app, without("local/ci-10"));
+    let ms = app.ms + 2000;
+    update::update(&mut app, at(ms), Msg::Tick);
+    assert!(asks(&press(&mut app, "D")), "one has had time to see it");
+}

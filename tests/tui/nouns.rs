@@ -86,3 +86,16 @@ async fn they_draw_on_every_screen_and_say_who_is_silent() {
     assert!(text.contains("pve") && text.contains("error:"), "{text}");
     assert!(text.contains("laptop"), "the others are there: {text}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_is_in_numbers_before_its_bar() {
+    let mut bench = Bench::new().await;
+    for pane in ["g h", "g n"] {
+        bench.press(pane).await;
+        let text = bench.screen();
+        let rows = text.lines().filter(|line| line.contains('█'));
+        for row in rows {
+            assert!(row.contains('%'), "{pane}: {text}");
+        }
+    }
+}

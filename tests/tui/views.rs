@@ -230,3 +230,25 @@ fn the_lists_are_drawn_on_every_screen() {
         assert!(screen(&app).contains("one"), "{}", screen(&app));
     }
 }
+
+#[test]
+fn a_view_of_the_same_name_is_replaced_only_when_asked_twice() {
+    let mut app = app(setup(80, 24), fleet());
+    press(&mut app, "b +");
+    type_text(&mut app, "mine");
+    press(&mut app, "Enter ! b +");
+    type_text(&mut app, "mine");
+    press(&mut app, "Enter");
+    let text = screen(&app);
+    assert!(
+        text.contains("there is a view mine: Enter again replaces it"),
+        "{text}"
+    );
+    assert!(!app.views[0].problems);
+    // Another name is another question.
+    type_text(&mut app, "2");
+    press(&mut app, "Backspace Enter");
+    assert!(!app.views[0].problems);
+    press(&mut app, "Enter");
+    assert!(app.views[0].problems && app.views.len() == 1);
+}

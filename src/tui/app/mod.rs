@@ -58,6 +58,15 @@ pub struct Told {
 /// Notices that can be read again.
 const TOLD: usize = 200;
 
+/// The instance under the cursor is gone; the cursor stands on its neighbour since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slid {
+    /// What the cursor was on.
+    pub from: InstanceId,
+    /// Since when.
+    pub at: u64,
+}
+
 /// A plan that was asked for.
 #[derive(Clone, Debug)]
 pub struct Planning {
@@ -167,6 +176,8 @@ pub struct App {
     pub pending: Arc<HashMap<InstanceId, String>>,
     /// What was asked for and is not a task yet.
     pub submitting: Vec<Submitting>,
+    /// The cursor has slid from an instance that is gone.
+    pub slid: Option<Slid>,
     /// Tasks of this corral.
     pub tasks: Arc<Vec<Task>>,
     /// Those of other corral processes of this user.
@@ -257,6 +268,7 @@ impl App {
             fleet: Arc::default(),
             pending: Arc::default(),
             submitting: Vec::new(),
+            slid: None,
             tasks: Arc::default(),
             other_tasks: Arc::default(),
             inventory,

@@ -165,6 +165,13 @@ impl Inventory {
         self.count_marks(fleet);
     }
 
+    /// Some rows have one name.
+    pub fn has_namesakes(&self) -> bool {
+        let mut names = std::collections::HashSet::with_capacity(self.rows.len());
+        let mut all = self.rows.iter();
+        all.any(|row| !names.insert(row.name.as_str()))
+    }
+
     /// What the filter asks for and nobody knows of every instance.
     pub fn asks(&self) -> Option<Asked> {
         self.filter.asks()

@@ -19,7 +19,7 @@ const BAR: usize = 10;
 /// From this share on a host or a pool is a problem, in percent.
 const FULL: f64 = 85.0;
 
-/// A share of a whole, drawn and in numbers: the bar is never the only sign.
+/// A share of a whole, in numbers and drawn: the bar is never the only sign, and what is cut first.
 fn share(app: &App, percent: Option<f64>) -> Cell {
     let Some(percent) = percent.filter(|p| p.is_finite()) else {
         return ("-".to_owned(), Role::Muted);
@@ -31,7 +31,7 @@ fn share(app: &App, percent: Option<f64>) -> Cell {
         Role::Text
     };
     let bar = app.setup.glyphs.share(percent / 100.0, BAR);
-    (format!("{bar} {percent:3.0}%"), role)
+    (format!("{percent:3.0}% {bar}"), role)
 }
 
 fn percent(used: Option<Bytes>, all: Option<Bytes>) -> Option<f64> {

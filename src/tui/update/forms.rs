@@ -28,7 +28,11 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     let Some(form) = open(app) else {
         return Vec::new();
     };
+    form.note_fresh();
     form.error = None;
+    if key.code != Code::Esc {
+        form.dropping = false;
+    }
     if form.chosen.is_some() && in_list(form, key, &offers) {
         return Vec::new();
     }
@@ -47,13 +51,14 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         return Vec::new();
     }
     match key.code {
+        Code::Esc if form.asks_to_drop() => {}
         Code::Esc => close(app),
         Code::Tab | Code::Down => form.focus = (form.focus + 1) % stops,
         Code::BackTab | Code::Up => form.focus = (form.focus + stops - 1) % stops,
         Code::Enter if form.on_cancel() => close(app),
         Code::Enter if form.on_go() => return submit(app),
-        // From the last field on to the button that goes on: everything was looked at.
-        Code::Enter if form.focus + 1 == form.entries.len() => form.focus = stops - 1,
+        // From the last field, and from one left empty, on to the button that goes on.
+        Code::Enter if form.enter_ends() => form.focus = stops - 1,
         Code::Enter => form.focus += 1,
         Code::Left | Code::Right if form.on_cancel() || form.on_go() => {
             form.focus = if form.on_cancel() {

@@ -6,7 +6,7 @@ use super::super::input::{Code, Key};
 use super::super::keymap::Found;
 use super::super::msg::Effect;
 use super::super::since::Aim;
-use super::{changes, front, overlays};
+use super::{changes, front, overlays, slide};
 use crate::model::{Error, InstanceId, SnapshotRef};
 
 /// Twice within so many milliseconds leaves.
@@ -49,6 +49,10 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
             let run = binding.run.clone();
             let is_sequence = !app.keys.is_empty();
             app.keys.clear();
+            if let Some(why) = slide::holds(app, &run) {
+                app.complain(&Error::conflict(why));
+                return Vec::new();
+            }
             if is_sequence {
                 let aim = std::mem::take(&mut app.aim);
                 return aimed(app, &run, &aim);

@@ -12,6 +12,7 @@ mod questions;
 mod replies;
 mod saved;
 mod search;
+mod slide;
 mod themes;
 mod typing;
 
@@ -190,7 +191,11 @@ fn fleet(
         app.say(format!("context {name} is gone: all contexts"));
     }
     if rows {
+        let before = app.inventory.selected().cloned();
         app.inventory.derive(&app.fleet, app.now);
+        if let Some(before) = before {
+            slide::note(app, &before);
+        }
     }
     Vec::new()
 }
@@ -245,6 +250,19 @@ fn drawn(app: &mut App) {
     }
 }
 
+/// What is lost has been seen once it was on the screen of the question.
+fn note_losses(app: &mut App) {
+    let seen = match app.overlays.last() {
+        Some(Overlay::Dialog(dialog)) => {
+            dialog.losses_seen || super::view::shows_losses(app, dialog)
+        }
+        _ => return,
+    };
+    if let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() {
+        dialog.losses_seen = seen;
+    }
+}
+
 /// What follows from where the cursor is now.
 fn follow_up(app: &mut App) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -275,6 +293,7 @@ fn follow_up(app: &mut App) -> Vec<Effect> {
         }
         cursor.top = cursor.top.min(list.rows.len().saturating_sub(rows));
     }
+    note_losses(app);
     effects.extend(detail(app));
     native::keep_visible(app);
     effects.extend(samples(app));

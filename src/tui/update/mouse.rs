@@ -182,7 +182,7 @@ fn button(app: &mut App, n: usize) -> Vec<Effect> {
     let opens = button.act == Act::Cancel || dialog.guard.admits(ms);
     if typed || !button.live || !opens {
         if typed {
-            app.say("this one is confirmed by keys: type what it asks for, Tab, Enter");
+            app.say("this one is confirmed by keys: type what it asks for, Enter, and Enter again");
         }
         return Vec::new();
     }

@@ -1,7 +1,7 @@
 //! Keys while something lies over the panes.
 
 use super::super::app::{Actions, App, Overlay};
-use super::super::dialog::Act;
+use super::super::dialog::{Act, Guard};
 use super::super::edit::Line;
 use super::super::input::{Code, Key};
 use super::super::msg::Effect;
@@ -45,7 +45,7 @@ pub(super) fn interrupt(app: &mut App) -> Vec<Effect> {
         Some(Overlay::Dialog(dialog)) => clear(&mut dialog.typed),
         Some(Overlay::Form(form)) => {
             form.chosen = None;
-            form.entry_mut().is_some_and(|e| clear(&mut e.line))
+            form.entry_mut().is_some_and(|e| clear(&mut e.line)) || form.asks_to_drop()
         }
         _ => false,
     };
@@ -102,6 +102,7 @@ pub(super) fn paste(app: &mut App, text: &str) {
             search::typed(app);
         }
         Some(Overlay::Form(form)) => {
+            form.note_fresh();
             form.chosen = None;
             form.error = None;
             // A flag and a choice take no text.
@@ -129,8 +130,11 @@ pub(super) fn paste(app: &mut App, text: &str) {
 
 fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
     let (ms, size) = (app.ms, app.setup.size);
-    let last = match app.overlays.last() {
-        Some(Overlay::Dialog(dialog)) => super::super::view::dialog_last(app, dialog),
+    let (last, page) = match app.overlays.last() {
+        Some(Overlay::Dialog(dialog)) => (
+            super::super::view::dialog_last(app, dialog),
+            super::super::view::dialog_page(app, dialog),
+        ),
         _ => return Vec::new(),
     };
     let Some(Overlay::Dialog(dialog)) = app.overlays.last_mut() else {
@@ -155,13 +159,35 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
             }
         }
     };
+    dialog.wrong = false;
+    let confirm = buttons.iter().position(|b| b.live && b.act == Act::Confirm);
+    let turns = matches!(
+        key.code,
+        Code::Tab | Code::BackTab | Code::Left | Code::Right
+    );
     match key.code {
+        // From what was typed on to what it was typed for.
+        Code::Tab if dialog.is_typed() && dialog.focus == 0 && confirm.is_some() => {
+            dialog.focus = confirm.unwrap_or(0);
+        }
         Code::Tab | Code::Right => dialog.focus = turn(dialog.focus, 1),
         Code::BackTab | Code::Left => dialog.focus = turn(dialog.focus, count - 1),
         Code::Down => dialog.scroll = (dialog.scroll + 1).min(last),
         Code::Up => dialog.scroll = dialog.scroll.saturating_sub(1),
-        Code::PageDown => dialog.scroll = (dialog.scroll + 10).min(last),
-        Code::PageUp => dialog.scroll = dialog.scroll.saturating_sub(10),
+        Code::PageDown => dialog.scroll = (dialog.scroll + page).min(last),
+        Code::PageUp => dialog.scroll = dialog.scroll.saturating_sub(page),
+        Code::Home => dialog.scroll = 0,
+        Code::End => dialog.scroll = last,
+        // One Enter goes to the button, with a quiet of its own; the next one presses it.
+        Code::Enter if dialog.focus == 0 && !dialog.chosen && dialog.is_typed() => {
+            if let Some(confirm) = confirm {
+                dialog.focus = confirm;
+                dialog.guard = Guard::default();
+            }
+        }
+        Code::Enter if dialog.focus == 0 && !dialog.chosen && dialog.is_typed_wrong() => {
+            dialog.wrong = true;
+        }
         Code::Enter => {
             let act = buttons.get(dialog.focus).filter(|b| b.live).map(|b| b.act);
             return press(app, act.unwrap_or(Act::Cancel));
@@ -175,6 +201,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
         _ => {
             if dialog.to_type().is_some() {
                 dialog.typed.key(key);
+                dialog.chosen = false;
                 let buttons = dialog.buttons(size);
                 if buttons.get(dialog.focus).is_some_and(|b| !b.live) {
                     dialog.focus = 0;
@@ -182,6 +209,7 @@ fn dialog(app: &mut App, key: Key) -> Vec<Effect> {
             }
         }
     }
+    dialog.chosen |= turns;
     Vec::new()
 }
 

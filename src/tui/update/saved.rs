@@ -45,9 +45,10 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
     let here = views.get(menu.row);
     if let Some(line) = &mut menu.naming {
         match key.code {
-            Code::Esc => menu.naming = None,
+            Code::Esc => (menu.naming, menu.replacing) = (None, None),
             Code::Enter => save(app),
             _ => {
+                menu.replacing = None;
                 line.key(key);
             }
         }
@@ -92,8 +93,14 @@ fn save(app: &mut App) {
     let Some(Overlay::Views(menu)) = app.overlays.last_mut() else {
         return;
     };
-    let typed = menu.naming.take().map(Line::into_text).unwrap_or_default();
+    let typed = menu.naming.as_ref().map_or("", Line::text);
     let name: String = typed.trim().chars().take(NAME).collect();
+    let is_there = app.views.iter().any(|known| known.name == name);
+    if is_there && menu.replacing.as_ref() != Some(&name) {
+        menu.replacing = Some(name.clone());
+        app.say(format!("there is a view {name}: Enter again replaces it"));
+        return;
+    }
     if name.is_empty() {
         menu.naming = Some(Line::default());
         app.say("a view needs a name");

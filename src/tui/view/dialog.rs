@@ -17,14 +17,25 @@ const WIDTH: u16 = 78;
 /// So many machines that have changed meanwhile are named.
 const TOLD: usize = 5;
 
+/// Lines of what is asked about that are worth more than the command and what is told below them.
+const KEPT: usize = 4;
+/// A smaller screen shows what is lost first: columns and rows.
+const TIGHT: (u16, u16) = (50, 16);
+/// Lines of the headless command.
+const COMMAND: usize = 3;
+
 /// What a dialog says, as it stands on the screen.
 struct Laid {
     /// What scrolls.
     body: Vec<(String, Role)>,
     /// The headless command below it.
     command: Vec<String>,
-    /// Lines below the body.
-    foot: u16,
+    /// The line that is typed has room.
+    types: bool,
+    /// So has how to go on.
+    hints: bool,
+    /// So has how much there is to scroll.
+    tells: bool,
     /// Lines of the body that have room.
     rows: usize,
     /// Lines of the whole.
@@ -37,26 +48,76 @@ fn lay(app: &App, dialog: &Dialog) -> Laid {
     let mut said = lines(app, dialog);
     if !Dialog::has_room(app.setup.size) {
         let (columns, rows) = super::super::dialog::ROOM;
-        let text = format!("Too small to ask: {columns}x{rows} at least");
-        said.insert(0, (text, Role::Warn));
+        let what = [
+            (format!("Too small: {columns}x{rows}"), Role::Warn),
+            (whose(dialog), Role::Title),
+            ("A larger window asks; Esc leaves".to_owned(), Role::Warn),
+        ];
+        said.splice(0..0, what);
     }
     let body: Vec<(String, Role)> = said
         .into_iter()
         .flat_map(|(text, role)| hang(&text, text_width).into_iter().map(move |l| (l, role)))
         .collect();
     let mut command: Vec<String> = hang(&format!("= {}", dialog.command()), text_width);
-    command.truncate(3);
-    let foot = 2 + usize::from(dialog.to_type().is_some()) + command.len();
-    let height = (body.len() + foot + 2) as u16;
-    let inside = super::inside(height.min(lines_there));
-    let foot = (foot as u16).min(inside);
+    if command.len() > COMMAND {
+        command.truncate(COMMAND);
+        if let Some(line) = command.last_mut() {
+            *line = super::super::text::fit(&format!("{line} …"), text_width, app.setup.glyphs);
+        }
+    }
+    // Where nothing can be confirmed nothing is typed either.
+    let types = dialog.to_type().is_some() && Dialog::has_room(app.setup.size);
+    let asked = usize::from(types);
+    let height = (body.len() + 2 * asked + command.len() + 4) as u16;
+    // The buttons and what is typed stay; the rest below gives way to what is asked about.
+    let inside = usize::from(super::inside(height.min(lines_there)));
+    let room = inside.saturating_sub(1 + asked);
+    let mut spare = room.saturating_sub((KEPT - asked).min(body.len()));
+    let hints = types && spare > 0;
+    spare -= usize::from(hints);
+    let tells = spare > 0;
+    spare -= usize::from(tells);
+    command.truncate(spare);
+    let rows = room - usize::from(hints) - usize::from(tells) - command.len();
     Laid {
         body,
         command,
-        foot,
-        rows: usize::from(inside - foot),
+        types,
+        hints,
+        tells,
+        rows,
         height,
     }
+}
+
+/// What would be done with what, in one line.
+fn whose(dialog: &Dialog) -> String {
+    let verb = &dialog.plan.action.verb;
+    match dialog.plan.targets.as_slice() {
+        [one] => format!("{verb} {}", one.id),
+        all => format!("{verb} {}", all.len()),
+    }
+}
+
+/// Lines of a page.
+pub fn page(app: &App, dialog: &Dialog) -> usize {
+    lay(app, dialog).rows.max(1)
+}
+
+/// What is lost stands on the screen, of several targets that of the first.
+pub fn shows_losses(app: &App, dialog: &Dialog) -> bool {
+    let laid = lay(app, dialog);
+    let begins = |(text, role): &(String, Role)| {
+        *role == Role::Error && text.trim_start().starts_with("Lost:")
+    };
+    let Some(first) = laid.body.iter().position(begins) else {
+        return true;
+    };
+    let goes_on = |(_, role): &&(String, Role)| *role == Role::Error;
+    let last = first + laid.body.iter().skip(first).take_while(goes_on).count();
+    let scroll = dialog.scroll.min(laid.body.len().saturating_sub(laid.rows));
+    last <= scroll + laid.rows
 }
 
 /// The line of a dialog that is the first on the screen when it is scrolled to its end.
@@ -69,11 +130,13 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
     let Laid {
         body,
         command,
-        foot,
+        types,
+        hints,
+        tells,
         rows,
         height,
     } = lay(app, dialog);
-    let typing = dialog.to_type();
+    let typing = dialog.to_type().filter(|_| types);
     let title_role = if dialog.plan.danger {
         Role::Danger
     } else {
@@ -91,23 +154,37 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
     for (n, (text, role)) in body.iter().skip(scroll).take(rows).enumerate() {
         canvas.put(inner.x, inner.y + n as u16, inner.width, text, *role);
     }
-    let mut y = inner.bottom() - foot;
-    if body.len() > rows && rows > 0 {
+    let last = inner.bottom().saturating_sub(1);
+    let mut y = inner.y + (rows as u16).min(inner.height);
+    if tells && body.len() > rows && rows > 0 {
         let text = match (body.len() - rows - scroll, scroll) {
+            (n, _) if !dialog.losses_seen => {
+                format!("{} more, what is lost among them: PgDn", counted(n, "line"))
+            }
             (0, n) => format!("{} above: Up", counted(n, "line")),
             (n, 0) => format!("{} more: Down", counted(n, "line")),
             (n, _) => format!("{} more: Up, Down", counted(n, "line")),
         };
-        canvas.put(inner.x, y, inner.width, &text, Role::Muted);
+        let role = if dialog.losses_seen {
+            Role::Muted
+        } else {
+            Role::Warn
+        };
+        canvas.put(inner.x, y, inner.width, &text, role);
     }
-    // Buttons stand last, whatever else has no room.
-    let last = inner.bottom().saturating_sub(1);
-    y += 1;
+    y += u16::from(tells);
     let mut cursor = None;
     if let Some(text) = typing
         && y < last
     {
-        let label = format!("Type {} to go on: ", shown(text));
+        // What is typed must be seen: on a narrow screen the label gives way.
+        let wanted = shown(text);
+        let label = format!("Type {wanted} to go on: ");
+        let label = if shown_width(&label) + shown_width(&wanted) < usize::from(inner.width) {
+            label
+        } else {
+            format!("Type {wanted}: ")
+        };
         let used = canvas.put(inner.x, y, inner.width, &label, Role::Title);
         cursor = super::bottom::type_line(
             canvas,
@@ -116,6 +193,11 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
             y,
             inner.width.saturating_sub(used),
         );
+        y += 1;
+    }
+    if hints {
+        let (text, role) = how(dialog);
+        canvas.put(inner.x, y, inner.width, &text, role);
         y += 1;
     }
     for line in &command {
@@ -135,6 +217,33 @@ pub(super) fn draw(app: &App, dialog: &Dialog, canvas: &mut Canvas) -> Option<Po
         open,
     );
     cursor
+}
+
+/// How to go on, where something has to be typed.
+fn how(dialog: &Dialog) -> (String, Role) {
+    let word = dialog.word();
+    if !dialog.losses_seen {
+        return ("See what is lost: PgDn".to_owned(), Role::Warn);
+    }
+    if !dialog.is_typed() {
+        return if dialog.wrong {
+            ("That is not what is asked for".to_owned(), Role::Error)
+        } else if dialog.typed.text().is_empty() {
+            (
+                "Once typed, Enter goes on; now it cancels".to_owned(),
+                Role::Muted,
+            )
+        } else {
+            ("Not yet what is asked for".to_owned(), Role::Muted)
+        };
+    }
+    let buttons = dialog.buttons(super::super::dialog::ROOM);
+    let here = buttons.get(dialog.focus).map(|button| button.act);
+    match here {
+        Some(Act::Confirm) => (format!("Enter again: {word}"), Role::Warn),
+        Some(Act::Cancel) if !dialog.chosen => (format!("Enter goes on to {word}"), Role::Accent),
+        _ => (format!("Tab goes on to {word}"), Role::Muted),
+    }
 }
 
 /// Wraps; what goes on is set in.
@@ -281,6 +390,14 @@ fn whom(app: &App, dialog: &Dialog, target: &TargetPlan) -> String {
 }
 
 fn single(app: &App, dialog: &Dialog, target: &TargetPlan, out: &mut Vec<(String, Role)>) {
+    // Where little has room what is lost stands before all that is known of it.
+    let is_tight = app.setup.size.0 < TIGHT.0 || app.setup.size.1 < TIGHT.1;
+    let losses = target.losses.iter();
+    let losses = losses.map(|loss| (format!("Lost: {loss}"), Role::Error));
+    if is_tight && !target.id.is_own() {
+        out.push((target.id.to_string(), Role::Title));
+        out.extend(losses.clone());
+    }
     out.push((whom(app, dialog, target), Role::Text));
     if target.unchanged {
         out.push((
@@ -289,8 +406,8 @@ fn single(app: &App, dialog: &Dialog, target: &TargetPlan, out: &mut Vec<(String
         ));
     }
     refusals(target, "", out);
-    for loss in &target.losses {
-        out.push((format!("Lost: {loss}"), Role::Error));
+    if !is_tight || target.id.is_own() {
+        out.extend(losses);
     }
     for note in &target.notes {
         out.push((note.clone(), Role::Text));

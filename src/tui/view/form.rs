@@ -206,6 +206,8 @@ fn draw_foot(form: &Form, inner: Rect, foot: u16, canvas: &mut Canvas) {
     let (x, room) = (inner.x + used + 2, inner.width.saturating_sub(used + 2));
     let used = canvas.put(x, y, room, &go, style(form.on_go()));
     canvas.zone(Rect::new(x, y, used, 1), Zone::Field(count + 1));
+    let (x, room) = (x + used + 2, room.saturating_sub(used + 2));
+    canvas.put(x, y, room, &form.hint(), Role::Muted);
 }
 
 /// How a field is filled in, and what holds while it is empty.

@@ -10,7 +10,7 @@ use super::super::listing::health_text;
 use super::super::text::Canvas;
 use super::super::theme::Role;
 use super::super::zone::Zone;
-use crate::model::{Health, State, shown_width};
+use crate::model::{ContextView, Health, State, shown_width};
 
 /// Contexts without an answer that the title names for one cause; more are counted.
 const NAMED: usize = 3;
@@ -156,7 +156,7 @@ fn title(app: &App, canvas: &mut Canvas) {
     let mut spans = vec![(format!(" {} ", app.pane.title()), Role::Title)];
     if app.pane == Pane::Inventory {
         let inventory = &app.inventory;
-        spans.push((format!("{} ", counts(app)), Role::Text));
+        spans.push((format!("{} ", counts(app, true)), Role::Text));
         // First what a change would concern: it must not be what is cut away.
         let marked = inventory.marked.len();
         if marked > 0 {
@@ -168,14 +168,39 @@ fn title(app: &App, canvas: &mut Canvas) {
             };
             spans.push((text, Role::Mark));
         }
-        spans.extend(silent(app).map(|text| (format!("{dot} {text} "), Role::Error)));
-        if !inventory.filter_text.is_empty() {
+        let filter = (!inventory.filter_text.is_empty()).then(|| {
             let role = if inventory.filter_error.is_some() {
                 Role::Error
             } else {
                 Role::Accent
             };
-            spans.push((format!("{dot} / {} ", inventory.filter_text), role));
+            (format!("{dot} / {} ", inventory.filter_text), role)
+        });
+        let said = |text: String| (format!("{dot} {text} "), Role::Error);
+        let room = usize::from(area.width.saturating_sub(2));
+        let width = |spans: &[(String, Role)]| -> usize {
+            spans.iter().map(|(text, _)| shown_width(text)).sum()
+        };
+        let whole: Vec<_> = silent(app)
+            .map(said)
+            .into_iter()
+            .chain(filter.clone())
+            .collect();
+        if filter.is_none() || width(&spans) + width(&whole) <= room {
+            spans.extend(whole);
+        } else {
+            // What hides rows stays in sight: who gives no answer is only counted, and how many run
+            // stands in the rows.
+            let needs = filter
+                .iter()
+                .map(|(text, _)| shown_width(text))
+                .sum::<usize>();
+            if width(&spans) + needs > room {
+                spans[1].0 = format!("{} ", counts(app, false));
+            }
+            spans.extend(filter);
+            let number = without_answer(app).count();
+            spans.extend((number > 0).then(|| said(format!("{number} silent"))));
         }
         if let Some(gaps) = super::super::gaps::text(app) {
             spans.push((format!("{dot} {gaps} "), Role::Warn));
@@ -211,14 +236,18 @@ fn title(app: &App, canvas: &mut Canvas) {
     canvas.spans(1, 1, area.width.saturating_sub(2), &spans);
 }
 
+/// Contexts on the screen that gave no answer.
+fn without_answer(app: &App) -> impl Iterator<Item = &ContextView> {
+    let chosen = app.inventory.context.as_ref();
+    app.fleet.contexts.iter().filter(move |context| {
+        context.health.error().is_some() && chosen.is_none_or(|name| *name == context.name)
+    })
+}
+
 /// Contexts that gave no answer, by name: tabs may have no room for them.
 fn silent(app: &App) -> Option<String> {
-    let chosen = app.inventory.context.as_ref();
     let mut by_cause: Vec<(String, Vec<&str>)> = Vec::new();
-    for context in &app.fleet.contexts {
-        if context.health.error().is_none() || chosen.is_some_and(|name| *name != context.name) {
-            continue;
-        }
+    for context in without_answer(app) {
         let cause = match context.health {
             Health::Stale(_) => "stale".to_owned(),
             _ => health_text(app, context),
@@ -245,7 +274,7 @@ fn silent(app: &App) -> Option<String> {
 }
 
 /// Instances on the screen and in the fleet. Never a total that was not answered for.
-fn counts(app: &App) -> String {
+fn counts(app: &App, with_running: bool) -> String {
     let inventory = &app.inventory;
     let known: usize = app
         .fleet
@@ -268,7 +297,7 @@ fn counts(app: &App) -> String {
         .iter()
         .filter(|r| r.state == State::Running)
         .count();
-    if running > 0 {
+    if running > 0 && with_running {
         text.push_str(&format!(", {running} running"));
     }
     text

@@ -41,9 +41,10 @@ fn wanted(app: &App) -> &'static [Hint] {
             ("ui filter", "filter"),
             ("ui open", "open"),
             ("start {ids}", "power"),
+            ("ui form snapshot create {ids}", "snapshot"),
             ("ui form create", "create"),
-            ("ui actions", "actions"),
             ("ui command", "command"),
+            ("ui actions", "actions"),
             QUIT,
         ],
         (Pane::Inventory, Focus::Detail) if app.detail.tab == Tab::Snapshots => &[

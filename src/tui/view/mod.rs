@@ -27,7 +27,7 @@ use super::zone::{Zone, Zones};
 
 pub use detail::lines as detail_lines;
 pub use detail::text as detail_text;
-pub use dialog::last_scroll as dialog_last;
+pub use dialog::{last_scroll as dialog_last, page as dialog_page, shows_losses};
 pub use help::last as help_last;
 pub use help::lines as help_lines;
 
