@@ -165,6 +165,11 @@ impl Inventory {
         self.count_marks(fleet);
     }
 
+    /// What the filter was probably meant to say.
+    pub fn meant(&self) -> Option<&'static str> {
+        self.filter.meant()
+    }
+
     /// What the filter asks for and nobody knows of every instance.
     pub fn asks(&self) -> Option<Asked> {
         self.filter.asks()
