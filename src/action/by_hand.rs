@@ -147,9 +147,9 @@ fn forget(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let was_typed = |what: &&str| name.starts_with(&format!("{what}-"));
+        let was_typed = |what: &str| name.starts_with(&format!("{what}-"));
         let is_text = name.ends_with(".txt");
-        let old = if is_text && TYPED.iter().any(|what| was_typed(&what)) {
+        let old = if is_text && TYPED.iter().any(|what| was_typed(what)) {
             TYPED_OLD
         } else {
             OLD

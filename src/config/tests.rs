@@ -114,7 +114,7 @@ fn a_column_may_say_its_width_and_a_wrong_one_is_told_how() {
         ["name:30", "state"]
     );
     for word in ["name:", "name:x", "state:2", "state:61", "state:-1"] {
-        let bad = Home::with(&format!("[ui]\ncolumns = {{ 0 = [\"{word}\"] }}\n")).load();
+        let bad = Home::with(format!("[ui]\ncolumns = {{ 0 = [\"{word}\"] }}\n")).load();
         assert!(
             told(&bad)[0].contains("NAME:WIDTH, 3 to 60"),
             "{:?}",

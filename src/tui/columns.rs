@@ -267,9 +267,10 @@ pub fn laid_out(all: &[Sized], width: u16, skip: usize) -> Vec<Sized> {
     }
     let spare = room.saturating_sub(used);
     // A width that was chosen is that.
-    if own.is_none() {
-        kept[0].1 += spare.min(40);
+    if own.is_some() {
+        return kept;
     }
+    kept[0].1 += spare.min(40);
     // A very wide screen gives the rest to the state, whose reason is what one reads.
     if spare > 40
         && let Some((_, state)) = kept.iter_mut().find(|(c, _)| *c == Column::State)
