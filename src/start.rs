@@ -140,7 +140,7 @@ fn dirs() -> Result<Dirs> {
     })
 }
 
-/// Folders that are not there and cannot be made: the simulated fleet neither reads nor writes.
+/// Folders that are not there and cannot be made: the simulated fleet writes nothing.
 fn nowhere() -> Dirs {
     Dirs::under(std::path::Path::new("/proc/self/corral"))
 }
@@ -180,9 +180,9 @@ async fn front(
     let row = invocation.row;
     let follows = row.is_some_and(|row| matches!(row.shape(&invocation.action), Run::Follow(_)));
     let demo = globals.demo.is_some();
+    let source = source(globals, &vars, &Arc::new(environment(&vars, dirs.clone())));
     let env = Arc::new(environment(&vars, if demo { nowhere() } else { dirs }));
-    let source = source(globals, &vars, &env);
-    let loaded = source.load();
+    let mut loaded = source.read();
     if !demo && !full_screen && row.is_some_and(|row| !row.name.starts_with("config")) {
         for problem in &loaded.problems {
             note(&format!(
@@ -192,6 +192,8 @@ async fn front(
             ));
         }
     }
+    // Every line of a command would be one more about keys that it does not use.
+    source.check_look(&mut loaded);
     let members = match &globals.demo {
         Some(options) => simulated(options)?,
         None => source.open(&loaded),
@@ -213,7 +215,7 @@ async fn front(
         config: loaded,
         readonly,
         in_memory: demo,
-        source: (!demo).then_some(source),
+        source: Some(source),
     });
     if let (Some(error), false) = (engine.protection().fault(), full_screen) {
         note(&format!("warning: {error}"));
@@ -247,21 +249,21 @@ async fn front(
     Ok(code)
 }
 
-/// The simulated fleet has neither a file nor an environment.
+/// A simulated fleet takes from the files how its view looks, and nothing else.
 fn source(globals: &Globals, vars: &BTreeMap<String, String>, env: &Arc<Env>) -> Source {
-    let in_memory = globals.demo.is_some();
-    let file = globals.config.as_ref().filter(|_| !in_memory);
-    Source::new(
+    let source = Source::new(
         Arc::clone(env),
-        if in_memory {
-            BTreeMap::new()
-        } else {
-            vars.clone()
-        },
-        file.map(PathBuf::from),
+        vars.clone(),
+        globals.config.as_ref().map(PathBuf::from),
         globals.readonly,
         !globals.no_discover,
     )
+    .checking(tui::look::faults);
+    match globals.demo.as_deref() {
+        None => source,
+        Some("") => source.simulated("--demo".to_owned()),
+        Some(options) => source.simulated(format!("--demo={}", grammar::quote(options))),
+    }
 }
 
 fn simulated(options: &str) -> Result<Vec<Member>> {

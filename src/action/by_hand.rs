@@ -21,8 +21,12 @@ use crate::model::{
     Action, Error, Instance, NativeFormat, NativeText, Operation, Result, encode_segment, shown,
 };
 
-/// Nobody goes on with a text after this long.
+/// Nobody goes on with a definition after this long.
 const OLD: Duration = Duration::from_secs(30 * 86400);
+/// What was typed for an argument may hold passwords: a task that failed was tried again by then, or never is.
+const TYPED_OLD: Duration = Duration::from_secs(86400);
+/// Arguments whose text may be typed.
+const TYPED: [&str; 1] = ["user-data"];
 
 /// A text that is open in an editor.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +116,14 @@ pub fn typed(engine: &Engine, argument: &str, text: &str) -> Result<String> {
     Ok(file.to_string_lossy().into_owned())
 }
 
+/// Nothing comes of what was typed: its file goes.
+pub fn typed_in_vain(engine: &Engine, file: &str) {
+    let file = Path::new(file);
+    if file.parent() == Some(&folder(engine)) {
+        let _ = fs::remove_file(file);
+    }
+}
+
 /// A change was made: the texts of it that were kept here are not needed any more.
 pub(super) fn taken(engine: &Engine, action: &Action) {
     let folder = folder(engine);
@@ -123,11 +135,27 @@ pub(super) fn taken(engine: &Engine, action: &Action) {
     }
 }
 
+/// At the start: texts that nobody came back for go.
+pub fn tidy(engine: &Engine) {
+    if !engine.is_in_memory() {
+        forget(&folder(engine));
+    }
+}
+
 /// Texts that nobody came back for.
 fn forget(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let was_typed = |what: &str| name.starts_with(&format!("{what}-"));
+        let is_text = name.ends_with(".txt");
+        let old = if is_text && TYPED.iter().any(|what| was_typed(what)) {
+            TYPED_OLD
+        } else {
+            OLD
+        };
         let age = entry.metadata().and_then(|meta| meta.modified());
-        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > OLD)) {
+        if age.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > old)) {
             let _ = fs::remove_file(entry.path());
         }
     }

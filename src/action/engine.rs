@@ -201,7 +201,10 @@ impl Engine {
     /// Carries out an action that reads.
     pub async fn read(self: &Arc<Self>, action: Action) -> Result<Data> {
         match grammar::validate(&action)?.shape(&action) {
-            Run::Read(read) => read(Arc::clone(self), action).await,
+            Run::Read(read) => {
+                let data = read(Arc::clone(self), action).await;
+                data.map_err(|error| self.in_shell(error))
+            }
             _ => Err(Error::invalid(format!("{} is no question", action.verb))),
         }
     }
@@ -233,7 +236,12 @@ impl Engine {
 
     async fn planned(self: &Arc<Self>, action: &Action) -> Result<Planned> {
         match grammar::validate(action)?.shape(action) {
-            Run::Change(change) => change(Arc::clone(self), action.clone()).await,
+            Run::Change(change) => {
+                let planned = change(Arc::clone(self), action.clone()).await;
+                let mut planned = planned.map_err(|error| self.in_shell(error))?;
+                self.plan_in_shell(&mut planned.plan);
+                Ok(planned)
+            }
             _ => Err(Error::invalid(format!("{} changes nothing", action.verb))),
         }
     }

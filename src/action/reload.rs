@@ -11,11 +11,12 @@ use futures::stream::BoxStream;
 
 use super::contexts;
 use super::engine::Engine;
+use super::grammar;
 use super::secrets::Secrets;
 use crate::backend::contract::Env;
-use crate::config::{LoadInput, Loaded, load};
+use crate::config::{LoadInput, Loaded, Settings, load};
 use crate::fleet::Member;
-use crate::model::{Error, Health, Refusal, Result, shown};
+use crate::model::{ConfigProblem, Error, Health, Plan, Refusal, Result, shown};
 
 /// The file is looked at so often: one `stat`.
 const LOOK: Duration = Duration::from_secs(1);
@@ -32,8 +33,18 @@ pub struct Source {
     /// Contexts that are found here count.
     discover: bool,
     secrets: Arc<Secrets>,
+    /// What is asked besides of what is wrong: how the view looks is no business of this floor.
+    check: Option<LookCheck>,
+    /// The flag that a simulated fleet was asked for with: only how the view looks is taken from the files.
+    simulated: Option<String>,
     turn: Mutex<()>,
 }
+
+/// What is wrong with themes and keymaps in this folder, and with what the settings say of them.
+pub type LookCheck = fn(&Path, &Loaded) -> Vec<ConfigProblem>;
+
+/// Folders whose files say how the view looks.
+const LOOKS: [&str; 2] = ["keymaps", "themes"];
 
 impl Source {
     /// From a process's surroundings and its flags.
@@ -51,8 +62,33 @@ impl Source {
             file,
             readonly,
             discover,
+            check: None,
+            simulated: None,
             turn: Mutex::new(()),
         }
+    }
+
+    /// Faults of the view's files are told with the others.
+    #[must_use]
+    pub fn checking(self, check: LookCheck) -> Self {
+        Self {
+            check: Some(check),
+            ..self
+        }
+    }
+
+    /// For a simulated fleet, asked for with this flag. Nothing but how the view looks is taken from the files.
+    #[must_use]
+    pub fn simulated(self, flag: String) -> Self {
+        Self {
+            simulated: Some(flag),
+            ..self
+        }
+    }
+
+    /// The folder of the user's themes and keymaps.
+    fn looks(&self) -> &Path {
+        &self.env.dirs.config
     }
 
     /// Two that load at once would each think to be the newer.
@@ -62,6 +98,21 @@ impl Source {
 
     /// Reads file, environment and flags. Never fails: what is wrong is among its problems.
     pub fn load(&self) -> Loaded {
+        let mut loaded = self.read();
+        self.check_look(&mut loaded);
+        loaded
+    }
+
+    /// Looks for what is wrong with themes and keymaps besides.
+    pub fn check_look(&self, loaded: &mut Loaded) {
+        if let Some(check) = self.check {
+            let found = check(self.looks(), loaded);
+            loaded.problems.extend(found);
+        }
+    }
+
+    /// What a command needs: themes and keymaps are not looked at.
+    pub fn read(&self) -> Loaded {
         let mut flags = Vec::new();
         if self.readonly {
             flags.push(("readonly".to_owned(), true.into()));
@@ -73,6 +124,9 @@ impl Source {
             flags,
             kinds: &contexts::config_kinds(),
         });
+        if self.simulated.is_some() {
+            return only_look(loaded, self.readonly);
+        }
         contexts::check_default(&mut loaded, &self.env, self.discover);
         loaded
     }
@@ -112,6 +166,28 @@ impl Source {
                 format!("Take readonly = true from {}", shown(&path)),
             ),
         }
+    }
+}
+
+/// What a simulated fleet takes from the configuration, and what is wrong with that.
+fn only_look(mut loaded: Loaded, readonly: bool) -> Loaded {
+    let is_broken = loaded.unusable.is_some();
+    loaded.problems.retain(|fault| {
+        is_broken || fault.message.starts_with("ui.") || fault.message.contains(" in [ui]")
+    });
+    loaded.rows.retain(|row| row.key.starts_with("ui."));
+    Loaded {
+        settings: Settings {
+            ui: loaded.settings.ui,
+            readonly,
+            ..Settings::default()
+        },
+        contexts: Vec::new(),
+        images: Vec::new(),
+        dropped: Vec::new(),
+        default_at: None,
+        unusable: None,
+        ..loaded
     }
 }
 
@@ -208,6 +284,15 @@ impl Engine {
                 fault: told.map(|_| format!("{why}; {holds}")),
             };
         }
+        if source.simulated.is_some() {
+            let is_readonly = readonly.is_some();
+            self.follow_config(fresh, readonly);
+            return Reloaded {
+                contexts_changed: false,
+                readonly: is_readonly,
+                fault,
+            };
+        }
         let before = self.fleet().members();
         let mut members = source.open(&fresh);
         if source.discover {
@@ -258,34 +343,84 @@ fn in_place(members: &mut [Member], before: &[Arc<Member>]) {
     });
 }
 
-/// Follows the file for as long as it is listened to: what came of each change of it, by whomever.
-pub fn follow(engine: Arc<Engine>) -> BoxStream<'static, Reloaded> {
-    let path = engine.config().path.clone();
-    let seen = Stamp::of(&path);
-    futures::stream::unfold((engine, path, seen), async |(engine, path, mut seen)| {
-        engine.source()?;
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let mut now = Stamp::of(&path);
-            if now == seen {
-                continue;
+impl Engine {
+    /// The folder of the user's themes and keymaps, if there may be any.
+    pub fn looks(&self) -> Option<&Path> {
+        match self.source() {
+            Some(source) => Some(source.looks()),
+            None if self.is_in_memory() => None,
+            None => Some(&self.env().dirs.config),
+        }
+    }
+
+    /// The flag that a command in a shell needs to reach this fleet: a simulated one's, else nothing.
+    pub fn flag(&self) -> &str {
+        let flag = self.source().and_then(|source| source.simulated.as_deref());
+        flag.unwrap_or("")
+    }
+
+    /// What an error says to do reaches this fleet.
+    pub(super) fn in_shell(&self, mut error: Error) -> Error {
+        error.message = grammar::reaching(self.flag(), &error.message);
+        error.remedy = error
+            .remedy
+            .map(|remedy| grammar::reaching(self.flag(), &remedy));
+        error
+    }
+
+    /// Every command that a plan shows reaches this fleet.
+    pub(super) fn plan_in_shell(&self, plan: &mut Plan) {
+        let flag = self.flag();
+        if flag.is_empty() {
+            return;
+        }
+        plan.command = grammar::reaching(flag, &plan.command);
+        for target in &mut plan.targets {
+            for refusal in &mut target.refusals {
+                let remedy = refusal.remedy.take();
+                refusal.remedy = remedy.map(|remedy| grammar::reaching(flag, &remedy));
             }
-            // An editor may be at work: a file that is gone or empty for a moment is not what was meant.
-            loop {
-                tokio::time::sleep(LOOK / 2).await;
-                let later = Stamp::of(&path);
-                if later == now {
-                    break;
-                }
-                now = later;
-            }
-            seen = now;
-            match engine.reload(&[]).await {
-                Ok(reloaded) => return Some((reloaded, (engine, path, seen))),
-                Err(error) => tracing::warn!(%error, "the configuration was not loaded again"),
+            for step in &mut target.steps {
+                let undo = step.undo.take();
+                step.undo = undo.map(|undo| grammar::reaching(flag, &undo));
             }
         }
-    })
+    }
+}
+
+/// Follows the file, and what stands beside it for the view, for as long as it is listened to: what came of each change of it, by whomever.
+pub fn follow(engine: Arc<Engine>) -> BoxStream<'static, Reloaded> {
+    let path = engine.config().path.clone();
+    let looks = engine.source().map(|source| source.looks().to_owned());
+    let stamps = move |path: &Path| Stamp::all(path, looks.as_deref());
+    let seen = stamps(&path);
+    futures::stream::unfold(
+        (engine, path, seen, stamps),
+        async |(engine, path, mut seen, stamps)| {
+            engine.source()?;
+            loop {
+                tokio::time::sleep(LOOK).await;
+                let mut now = stamps(&path);
+                if now == seen {
+                    continue;
+                }
+                // An editor may be at work: a file that is gone or empty for a moment is not what was meant.
+                loop {
+                    tokio::time::sleep(LOOK / 2).await;
+                    let later = stamps(&path);
+                    if later == now {
+                        break;
+                    }
+                    now = later;
+                }
+                seen = now;
+                match engine.reload(&[]).await {
+                    Ok(reloaded) => return Some((reloaded, (engine, path, seen, stamps))),
+                    Err(error) => tracing::warn!(%error, "the configuration was not loaded again"),
+                }
+            }
+        },
+    )
     .boxed()
 }
 
@@ -294,6 +429,20 @@ pub fn follow(engine: Arc<Engine>) -> BoxStream<'static, Reloaded> {
 struct Stamp(Option<[i128; 5]>);
 
 impl Stamp {
+    /// Of the file, and of every theme and keymap.
+    fn all(path: &Path, looks: Option<&Path>) -> Vec<(PathBuf, Self)> {
+        let folders = LOOKS.iter().filter_map(|kind| Some(looks?.join(kind)));
+        let files = folders
+            .filter_map(|folder| std::fs::read_dir(folder).ok())
+            .flat_map(|entries| entries.flatten().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort();
+        files.insert(0, path.to_owned());
+        let stamps = files.iter().map(|path| Self::of(path)).collect::<Vec<_>>();
+        files.into_iter().zip(stamps).collect()
+    }
+
     fn of(path: &Path) -> Self {
         let moment =
             |seconds: i64, nanos: i64| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);

@@ -5,6 +5,8 @@ use std::io::IsTerminal as _;
 
 use rustix::termios::tcgetwinsize;
 
+use crate::action::render::has_colours;
+
 /// What the three standard streams are.
 #[derive(Clone, Debug, Default)]
 pub struct Terminal {
@@ -32,7 +34,7 @@ impl Terminal {
             width: stdout.then(|| columns(vars)),
             colour: stdout
                 && vars.get("NO_COLOR").is_none_or(String::is_empty)
-                && !matches!(term, "" | "dumb"),
+                && has_colours(term) == Some(true),
         }
     }
 

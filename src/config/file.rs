@@ -85,7 +85,7 @@ pub(super) fn read(path: &Path) -> Content {
 }
 
 /// Line and column, both from 1, of a byte offset; columns count characters.
-pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -94,6 +94,12 @@ pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
     let start = before.rfind('\n').map_or(0, |i| i + 1);
     let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
     (line, before[start..].chars().count() + 1)
+}
+
+/// A fault at a byte of a text that stands in a file, or of the whole file.
+pub fn fault(path: &Path, text: &str, at: Option<usize>, message: String) -> ConfigProblem {
+    let at = at.map_or((0, 1), |at| position(text, at));
+    problem(path, at, message)
 }
 
 /// A fault at a place in a file.

@@ -77,6 +77,29 @@ impl Loaded {
             .sort_by_key(|fault| (fault.line, fault.column));
     }
 
+    /// What is wrong with the value of a setting, at its place: in the file, or the variable that it came from.
+    pub fn fault_of(&self, key: &str, why: String) -> ConfigProblem {
+        let row = self.rows.iter().find(|row| row.key == key);
+        if row.is_some_and(|row| row.source == "environment")
+            && let Some(name) = KEYS.iter().find(|k| k.name == key).and_then(|k| k.env)
+        {
+            return problem(Path::new(name), (0, 1), why);
+        }
+        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let at = Document::parse(text.as_str()).ok().and_then(|document| {
+            let mut table: &dyn TableLike = document.as_table();
+            let mut parts = key.split('.').peekable();
+            loop {
+                let part = parts.next()?;
+                if parts.peek().is_none() {
+                    return key_span(table, part).map(|span| span.start);
+                }
+                table = table.get(part)?.as_table_like()?;
+            }
+        });
+        file::fault(&self.path, &text, at, why)
+    }
+
     /// Where the default context is set, in words.
     pub fn default_place(&self) -> String {
         match (self.default_source(), self.default_at) {

@@ -19,7 +19,8 @@ mod tests;
 
 pub use contexts::{ContextEntry, is_context_name};
 pub use dropped::Dropped;
+pub use file::{fault, position};
 pub use images::ImageEntry;
 pub use load::{LoadInput, Loaded, load};
-pub use schema::{COLUMNS, COMMON_CONTEXT_KEYS, SORTS, value_of};
+pub use schema::{COLUMNS, COMMON_CONTEXT_KEYS, SORTS, WIDTHS, value_of};
 pub use settings::{Discover, Settings, UiSettings};

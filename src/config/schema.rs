@@ -379,12 +379,33 @@ fn by_width(
     Ok(Value::Object(widths))
 }
 
+/// Widths that a column may be given: narrower nothing can be read, wider nobody needs.
+pub const WIDTHS: std::ops::RangeInclusive<u16> = 3..=60;
+
 fn words(value: &toml_edit::Value, known: &[&str]) -> Result<Value, String> {
-    let bad = || "must be a list of columns like [\"name\", \"state\"]".to_owned();
+    let bad = || "must be a list of columns like [\"name\", \"state:14\"]".to_owned();
     let list = value.as_array().filter(|list| !list.is_empty());
     let mut found = Vec::new();
     for item in list.ok_or_else(bad)? {
-        found.push(word(item.as_str().ok_or_else(bad)?, known)?);
+        let text = item.as_str().ok_or_else(bad)?;
+        let Some((name, width)) = text.split_once(':') else {
+            found.push(word(text, known)?);
+            continue;
+        };
+        word(name, known)?;
+        if width
+            .parse()
+            .ok()
+            .is_none_or(|width: u16| !WIDTHS.contains(&width))
+        {
+            return Err(format!(
+                "{:?}: a width is written NAME:WIDTH, {} to {}, like \"state:14\"",
+                shown(text),
+                WIDTHS.start(),
+                WIDTHS.end()
+            ));
+        }
+        found.push(Value::String(text.to_owned()));
     }
     Ok(Value::Array(found))
 }

@@ -106,6 +106,24 @@ env = "LAB"
 "#;
 
 #[test]
+fn a_column_may_say_its_width_and_a_wrong_one_is_told_how() {
+    let good = Home::with("[ui]\ncolumns = { 0 = [\"name:30\", \"state\"] }\n").load();
+    assert_eq!(told(&good), Vec::<String>::new());
+    assert_eq!(
+        good.settings.ui.columns_at(80).unwrap(),
+        ["name:30", "state"]
+    );
+    for word in ["name:", "name:x", "state:2", "state:61", "state:-1"] {
+        let bad = Home::with(format!("[ui]\ncolumns = {{ 0 = [\"{word}\"] }}\n")).load();
+        assert!(
+            told(&bad)[0].contains("NAME:WIDTH, 3 to 60"),
+            "{:?}",
+            told(&bad)
+        );
+    }
+}
+
+#[test]
 fn a_good_file_is_read_whole() {
     let loaded = Home::with(GOOD).load();
     assert_eq!(told(&loaded), Vec::<String>::new());

@@ -53,6 +53,9 @@ const CONTEXT_MIN: u16 = 4;
 /// A column with its width.
 pub type Sized = (Column, u16);
 
+/// A column that the configuration names, and its width where that was said.
+pub type Chosen = (Column, Option<u16>);
+
 const NARROW: &[Sized] = &[(Column::Name, 0), (Column::State, STATE_NARROW)];
 const EIGHTY: &[Sized] = &[
     (Column::Name, 0),
@@ -166,12 +169,18 @@ impl Column {
 }
 
 /// `ui.columns`, read. Which instance a row is stands first whatever was chosen.
-pub fn chosen(words: &BTreeMap<u16, Vec<String>>) -> BTreeMap<u16, Vec<Column>> {
+pub fn chosen(words: &BTreeMap<u16, Vec<String>>) -> BTreeMap<u16, Vec<Chosen>> {
     let read = |words: &Vec<String>| {
-        let mut columns = vec![Column::Name];
-        for column in words.iter().filter_map(|word| Column::read(word)) {
-            if !columns.contains(&column) {
-                columns.push(column);
+        let mut columns: Vec<Chosen> = vec![(Column::Name, None)];
+        for word in words {
+            let (name, width) = word.split_once(':').unwrap_or((word, ""));
+            let Some(column) = Column::read(name) else {
+                continue;
+            };
+            let width = width.parse().ok();
+            match columns.iter_mut().find(|(known, _)| *known == column) {
+                Some((_, known)) => *known = known.or(width),
+                None => columns.push((column, width)),
             }
         }
         columns
@@ -205,7 +214,7 @@ pub fn shown_at(app: &App, width: u16) -> Vec<Sized> {
     };
     let sized = chosen
         .iter()
-        .map(|column| (*column, usual_width(*column, width)));
+        .map(|(column, own)| (*column, own.unwrap_or_else(|| usual_width(*column, width))));
     sized.collect()
 }
 
@@ -249,6 +258,8 @@ pub fn laid_out(all: &[Sized], width: u16, skip: usize) -> Vec<Sized> {
         26..72 => NAME_MIN,
         _ => NAME_USUAL,
     };
+    let own = all.first().map(|(_, own)| *own).filter(|own| *own > 0);
+    let name = own.unwrap_or(name);
     let mut kept: Vec<Sized> = vec![(Column::Name, name.min(room.saturating_sub(9)))];
     let mut used = kept[0].1;
     for (column, wanted) in all.iter().skip(1).skip(skip) {
@@ -266,6 +277,10 @@ pub fn laid_out(all: &[Sized], width: u16, skip: usize) -> Vec<Sized> {
         used += wanted + 1;
     }
     let spare = room.saturating_sub(used);
+    // A width that was chosen is that.
+    if own.is_some() {
+        return kept;
+    }
     kept[0].1 += spare.min(40);
     // A very wide screen gives the rest to the state, whose reason is what one reads.
     if spare > 40

@@ -122,6 +122,21 @@ pub struct Under {
     pub image: Option<String>,
 }
 
+impl Under {
+    /// Something of everything: whether a line can be carried out at all.
+    pub fn any() -> Self {
+        let some = |text: &str| Some(text.to_owned());
+        Self {
+            id: some("x/a"),
+            ids: vec!["x/a".to_owned()],
+            snapshot: some("x/a@s"),
+            task: some("t"),
+            context: some("x"),
+            image: some("i"),
+        }
+    }
+}
+
 /// Splits first, then fills in `{…}` as whole words, so that no name can become two words or a flag.
 pub fn words(line: &str, under: &Under) -> Result<Vec<String>> {
     let missing = |what: &str| Error::not_found(format!("no {what} is under the cursor"));

@@ -68,6 +68,8 @@ impl Runner {
                     let _ = replies.blocking_send(Msg::Reply(number, kept));
                 });
             }
+            // At once: the view may be about to be left.
+            Effect::ForgetText(file) => by_hand::typed_in_vain(&engine, &file),
             Effect::Submit(number, plan, consent, options) => {
                 tokio::spawn(async move {
                     let task = guarded(engine.submit(&plan, &consent, &options)).await;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use toml_edit::{Document, Item};
 
-use super::command::FRONT;
+use super::app::Pane;
+use super::command::{self, Under};
 use super::input::Key;
 use crate::action::grammar;
-use crate::model::{Error, Result};
+use crate::model::Error;
 
 /// The keymap in the binary.
 const DEFAULT: &str = include_str!("../../keymaps/default.toml");
@@ -18,6 +19,26 @@ pub const VARIANTS: [(&str, &str); 3] = [
     ("emacs", include_str!("../../keymaps/emacs.toml")),
     ("k9s", include_str!("../../keymaps/k9s.toml")),
 ];
+
+/// Every section of a keymap.
+fn sections() -> Vec<&'static str> {
+    let panes = Pane::NAMES.iter().map(|(word, ..)| *word);
+    ["everywhere", "list", "detail", "native"]
+        .into_iter()
+        .chain(panes)
+        .collect()
+}
+
+/// Keys of both sections hold at the same time somewhere.
+fn hold_together(a: &str, b: &str) -> bool {
+    let one = |here: &str, other: &str| match here {
+        "everywhere" => true,
+        "list" => !matches!(other, "detail" | "native"),
+        "detail" => matches!(other, "snapshots" | "native"),
+        _ => here == other,
+    };
+    a == b || one(a, b) || one(b, a)
+}
 
 /// One binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +51,27 @@ pub struct Binding {
     pub run: String,
     /// What help says; empty for a second key of the same thing.
     pub help: String,
+}
+
+/// What is wrong with a line of a keymap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The byte of the text where it stands.
+    pub at: Option<usize>,
+    /// What is wrong, and what to write.
+    pub message: String,
+    /// It counts nevertheless.
+    pub warning: bool,
+}
+
+impl Fault {
+    fn new(at: Option<usize>, message: String) -> Self {
+        Self {
+            at,
+            message,
+            warning: false,
+        }
+    }
 }
 
 impl Binding {
@@ -62,7 +104,7 @@ impl Keymap {
     pub fn built_in() -> Self {
         let mut map = Self::default();
         // A test reads the same text, so that this cannot be empty.
-        let _ = map.layer(DEFAULT, "default");
+        let _ = map.layer(DEFAULT);
         map
     }
 
@@ -73,22 +115,42 @@ impl Keymap {
     }
 
     /// Lays a user's keymap over this one. Every fault is told; the rest counts.
-    pub fn layer(&mut self, text: &str, name: &str) -> Vec<Error> {
+    pub fn layer(&mut self, text: &str) -> Vec<Fault> {
         let mut faults = Vec::new();
         let document = match Document::parse(text.to_owned()) {
             Ok(document) => document,
             Err(error) => {
-                let first = error.message().to_owned();
-                return vec![Error::invalid(format!("keymap {name}: {first}"))];
+                let why = error.message().lines().collect::<Vec<_>>().join(", ");
+                let at = error.span().map(|span| span.start);
+                return vec![Fault::new(at, format!("this is not TOML: {why}"))];
             }
         };
+        let mut own = Vec::new();
         for (section, item) in document.as_table() {
+            let at = document
+                .as_table()
+                .key(section)
+                .and_then(toml_edit::Key::span);
             let Some(table) = item.as_table_like() else {
-                faults.push(Error::invalid(format!(
-                    "keymap {name}: {section} is no table"
-                )));
+                faults.push(Fault::new(
+                    at.map(|span| span.start),
+                    format!("{section} is no table: keys stand under [inventory], [everywhere] and their like"),
+                ));
                 continue;
             };
+            let known = sections();
+            if section != "titles" && !known.contains(&section) {
+                let near = crate::model::nearest(section, known.iter().copied());
+                let hint = near.map_or_else(String::new, |near| format!(" Did you mean [{near}]?"));
+                faults.push(Fault::new(
+                    at.map(|span| span.start),
+                    format!(
+                        "there is no [{section}].{hint} There are {}",
+                        known.join(", ")
+                    ),
+                ));
+                continue;
+            }
             for (key, item) in table.iter() {
                 if section == "titles" {
                     if let Some(title) = item.as_str() {
@@ -96,15 +158,65 @@ impl Keymap {
                     }
                     continue;
                 }
+                let at = table.key(key).and_then(toml_edit::Key::span);
+                let at = at.map(|span| span.start);
                 match read(section, key, item) {
-                    Ok(binding) => self.bind(binding),
-                    Err(why) => faults.push(Error::invalid(format!(
-                        "keymap {name}, [{section}] {key:?}: {why}"
-                    ))),
+                    Ok(binding) => {
+                        own.push((at, binding.clone()));
+                        self.bind(binding);
+                    }
+                    Err(why) => faults.push(Fault::new(at, format!("[{section}] {key:?}: {why}"))),
                 }
             }
         }
+        for (at, binding) in own.iter().filter(|(_, binding)| !binding.run.is_empty()) {
+            faults.extend(self.clash(binding).map(|message| Fault {
+                at: *at,
+                message,
+                warning: true,
+            }));
+        }
         faults
+    }
+
+    /// What a binding takes from others where both hold, or what keeps it from being reached.
+    fn clash(&self, of: &Binding) -> Option<String> {
+        let meets = |other: &&Binding| hold_together(&of.section, &other.section);
+        let longer = |long: &Binding, short: &Binding| {
+            long.keys.len() > short.keys.len() && long.keys.starts_with(&short.keys)
+        };
+        let place = format!("[{}] {:?}", of.section, of.keys_text());
+        if let Some(first) = self
+            .bindings
+            .iter()
+            .filter(meets)
+            .find(|other| longer(of, other))
+        {
+            return Some(format!(
+                "{place}: {:?} in [{}] wins ({}), so this one is never reached; unbind that: {:?} = {{ run = \"\" }}",
+                first.keys_text(),
+                first.section,
+                first.run,
+                first.keys_text(),
+            ));
+        }
+        let mut hidden: Vec<String> = self
+            .bindings
+            .iter()
+            .filter(meets)
+            .filter(|other| longer(other, of))
+            .map(|other| format!("{:?}", other.keys_text()))
+            .collect();
+        hidden.dedup();
+        let first = hidden.first()?;
+        let others = match hidden.len() {
+            1 => first.clone(),
+            n => format!("{first} and {} more that begin with it", n - 1),
+        };
+        Some(format!(
+            "{place}: {} wins, so {others} cannot be reached; choose another key, or bind them elsewhere",
+            of.run
+        ))
     }
 
     fn bind(&mut self, binding: Binding) {
@@ -130,7 +242,15 @@ impl Keymap {
                 }
             }
         }
-        found
+        // A key that does something is no beginning of others: what stands behind it cannot be reached.
+        let lone: Vec<&[Key]> = found.iter().map(|b| b.keys.as_slice()).collect();
+        let reached = found.iter().filter(|binding| {
+            let firsts = 1..binding.keys.len();
+            firsts
+                .into_iter()
+                .all(|n| !lone.contains(&&binding.keys[..n]))
+        });
+        reached.copied().collect()
     }
 
     /// What `keys` lead to in these sections.
@@ -187,10 +307,10 @@ fn read(section: &str, key: &str, item: &Item) -> Result<Binding, String> {
         }
         _ => return Err("it takes a command line, or { run, help }".to_owned()),
     };
-    let keys = key
+    let keys: Vec<Key> = key
         .split(' ')
         .map(|k| Key::parse(k).ok_or_else(|| format!("{k:?} is no key")))
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<_, String>>()?;
     check(run)?;
     Ok(Binding {
         section: section.to_owned(),
@@ -200,30 +320,44 @@ fn read(section: &str, key: &str, item: &Item) -> Result<Binding, String> {
     })
 }
 
-/// A command line of a keymap names a verb or a front command that exists.
+/// A command line of a keymap names a verb or a front command that exists, and says on what it is carried out.
 fn check(run: &str) -> Result<(), String> {
     if run.is_empty() {
         return Ok(());
     }
-    let words = grammar::tokenize(run).map_err(|error| error.message)?;
-    let verbs: &[String] = match words.first().map(String::as_str) {
-        Some("ui") => {
-            let word = words.get(1).map_or("", String::as_str);
-            if !FRONT.iter().any(|(name, _)| *name == word) {
-                return Err(format!("there is no command \"ui {word}\""));
-            }
-            if word != "form" {
-                return Ok(());
-            }
-            words.get(2..).unwrap_or_default()
-        }
-        _ => &words,
+    let told = |error: Error| match error.remedy {
+        Some(remedy) => format!("{} {remedy}", error.message),
+        None => error.message,
     };
-    let known = super::command::row_at(verbs).is_some();
-    if known {
-        Ok(())
-    } else {
-        Err(format!("there is no verb in {run:?}"))
+    let written = grammar::tokenize(run).map_err(told)?;
+    if let [ui, form, verb @ ..] = written.as_slice()
+        && ui == "ui"
+        && form == "form"
+    {
+        return match command::row_at(verb) {
+            Some(_) => Ok(()),
+            None => Err(format!("there is no verb in {run:?}")),
+        };
+    }
+    let words = command::words(run, &Under::any()).map_err(told)?;
+    match command::understand(words) {
+        Ok(_) => Ok(()),
+        // What is asked for is filled in.
+        Err(error) if error.message.contains("required") => Ok(()),
+        Err(error) => {
+            let row = command::row_at(&written).filter(|_| !run.contains('{'));
+            let with = format!("{run} {{ids}}");
+            let helps = row.is_some()
+                && command::words(&with, &Under::any())
+                    .and_then(command::understand)
+                    .is_ok();
+            if helps {
+                return Err(format!(
+                    "it does not say which instance: write {with:?} for the marked ones or the one under the cursor"
+                ));
+            }
+            Err(told(error))
+        }
     }
 }
 
@@ -234,7 +368,7 @@ mod tests {
     #[test]
     fn the_built_in_keymap_has_no_fault() {
         let mut map = Keymap::default();
-        let faults = map.layer(DEFAULT, "default");
+        let faults = map.layer(DEFAULT);
         assert!(faults.is_empty(), "{faults:?}");
         assert!(map.all().len() > 80);
     }
@@ -244,7 +378,7 @@ mod tests {
         let default = Keymap::built_in();
         for (name, text) in VARIANTS {
             let mut map = Keymap::built_in();
-            assert_eq!(map.layer(text, name), []);
+            assert_eq!(map.layer(text), [], "{name}");
             for binding in default.all() {
                 let still = map
                     .all()
@@ -268,7 +402,6 @@ mod tests {
         let mut map = Keymap::built_in();
         let faults = map.layer(
             "[inventory]\nD = { run = \"\" }\nX = \"delete {ids}\"\nY = \"fly {ids}\"\nLong = \"stop {ids}\"\nZ = { run = \"stop {ids}\", hlep = \"\" }\n[everywhere]\n\"?\" = \"ui nothing\"\n",
-            "mine",
         );
         assert_eq!(faults.len(), 4, "{faults:?}");
         assert!(matches!(
@@ -279,7 +412,7 @@ mod tests {
             map.find(&["inventory"], &[Key::char('X')]),
             Found::Run(b) if b.run == "delete {ids}"
         ));
-        assert_eq!(map.layer("not toml = = ", "bad").len(), 1);
+        assert_eq!(map.layer("not toml = = ").len(), 1);
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub mod terminal;
 pub mod text;
 pub mod theme;
 pub mod tree;
+pub mod typed;
 pub mod update;
 pub mod view;
 pub mod zone;
@@ -67,6 +68,7 @@ use theme::Depth;
 pub use run::Ended;
 
 use crate::action::Engine;
+use crate::action::render::has_colours;
 use crate::model::{Error, Result, counted};
 
 /// What the view is told besides the engine.
@@ -100,15 +102,16 @@ impl TuiOptions {
     }
 
     /// How many colours the terminal shows. An unknown `TERM` is taken for a plain one.
-    fn depth(&self) -> Depth {
+    pub fn depth(&self) -> Depth {
         let term = self.var("TERM");
-        if !self.var("NO_COLOR").is_empty() || matches!(term, "" | "dumb" | "unknown") {
+        let known = has_colours(term);
+        if !self.var("NO_COLOR").is_empty() || known == Some(false) {
             return Depth::None;
         }
         if matches!(self.var("COLORTERM"), "truecolor" | "24bit") || term.contains("direct") {
             return Depth::Full;
         }
-        Depth::Sixteen
+        known.map_or(Depth::None, |_| Depth::Sixteen)
     }
 
     fn locale(&self) -> &str {

@@ -110,6 +110,8 @@ pub enum Effect {
     Edit(u64, Box<Opened>),
     /// Put a text that was typed for this argument into a file.
     KeepText(u64, &'static str, Typed),
+    /// Nobody needs the file any more that a text was put into.
+    ForgetText(String),
     /// Carry a plan out.
     Submit(u64, Box<Plan>, Consent, RunOptions),
     /// Ask a question.

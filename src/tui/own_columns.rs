@@ -9,8 +9,7 @@ use crate::action::ui_state::ColumnWords;
 /// Chosen columns by the class of their width.
 pub type Own = BTreeMap<u16, Vec<Sized>>;
 
-/// Narrower than this nothing can be read, wider nobody needs.
-pub const WIDTHS: std::ops::RangeInclusive<u16> = 3..=60;
+pub use crate::config::WIDTHS;
 
 /// As it was kept; what cannot be understood is left out.
 pub fn read(words: &ColumnWords) -> Own {

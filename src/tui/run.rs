@@ -18,7 +18,7 @@ use super::dialog::Guard;
 use super::effects::Runner;
 use super::events::{self, Events};
 use super::input::{self, Input};
-use super::look::Look;
+use super::look::{self, Look};
 use super::msg::{At, Effect, Msg, Reply};
 use super::terminal::Terminal;
 use super::{update, view};
@@ -104,7 +104,7 @@ pub(super) async fn run(
     let mut tasks = engine.tasks();
     let mut seen = Seen::default();
     let mut queue: Vec<Msg> = first;
-    queue.extend(look(&engine, &mut seen));
+    queue.extend(look_at(&engine, &mut seen));
     queue.push(Msg::Tasks(tasks.borrow_and_update().clone()));
     // Words of the command line say where to begin.
     if options.words.is_empty() {
@@ -130,22 +130,38 @@ pub(super) async fn run(
     let news = sender.clone();
     let mut changes = reload::follow(Arc::clone(&engine));
     let reloaded = Arc::clone(&engine);
+    let files = Some((app.setup.keymap.clone(), app.setup.themes.clone()));
     // Ends with the view: nobody takes its messages then.
     tokio::spawn(async move {
         let mut ui = reloaded.config().settings.ui.clone();
+        let mut files = files;
+        let mut faults = reloaded.config().problems.clone();
         while let Some(new) = changes.next().await {
             let beside = Msg::Contexts(Beside::of(&reloaded));
+            let said = new.fault.clone();
             let mut news_of_it = vec![Msg::Config(new.readonly, new.fault), beside];
             let now = reloaded.config().settings.ui.clone();
+            let kept = reloaded.ui().load().0.theme;
+            let look = Look::new(&reloaded, &options, kept.as_deref(), &mut Vec::new());
+            let new_files = (look.keymap.clone(), look.themes.clone());
             // What was chosen in the view stays until the file says something else.
             if now != ui {
-                let kept = reloaded.ui().load().0.theme;
-                let mut told = Vec::new();
-                let look = Look::new(&reloaded, &options, kept.as_deref(), &mut told);
                 news_of_it.push(Msg::Look(Box::new(look)));
-                news_of_it.append(&mut told);
-                ui = now;
+            } else if files.as_ref().is_none_or(|files| *files != new_files) {
+                news_of_it.push(Msg::Look(Box::new(look.same_settings())));
             }
+            (ui, files) = (now, Some(new_files));
+            // All that is wrong since can be read where notices are kept; the first was told above.
+            let config = reloaded.config();
+            let fresh = config
+                .problems
+                .iter()
+                .filter(|fault| !faults.contains(fault));
+            let told = fresh
+                .map(look::told)
+                .filter(|text| said.as_ref() != Some(text));
+            news_of_it.extend(told.map(|text| Msg::Notice(text, true)));
+            faults.clone_from(&config.problems);
             for told in news_of_it {
                 if news.send(told).await.is_err() {
                     return;
@@ -164,7 +180,10 @@ pub(super) async fn run(
     });
     tokio::spawn(async move {
         let teller = Arc::clone(&finder);
-        let told = tokio::task::spawn_blocking(move || left(&teller));
+        let told = tokio::task::spawn_blocking(move || {
+            by_hand::tidy(&teller);
+            left(&teller)
+        });
         if let Ok(Some(notice)) = told.await {
             let _ = sender.send(Msg::Notice(notice, true)).await;
         }
@@ -256,7 +275,7 @@ pub(super) async fn run(
                 fleet.changed().await
             } => {
                 looked = Instant::now();
-                queue.extend(look(&engine, &mut seen));
+                queue.extend(look_at(&engine, &mut seen));
             }
             Ok(()) = tasks.changed() => queue.push(Msg::Tasks(tasks.borrow_and_update().clone())),
             () = tokio::time::sleep(in_time) => {
@@ -294,7 +313,7 @@ struct Seen {
 }
 
 /// The fleet and the contexts that are not of it, if they are not as they were.
-fn look(engine: &Engine, seen: &mut Seen) -> Vec<Msg> {
+fn look_at(engine: &Engine, seen: &mut Seen) -> Vec<Msg> {
     let (view, pending) = (engine.fleet().view(), engine.fleet().pending());
     if view.generation == seen.fleet.generation && pending == seen.pending {
         return Vec::new();

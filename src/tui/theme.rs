@@ -160,6 +160,34 @@ impl Theme {
         })
     }
 
+    /// Everything that is wrong with a theme's text: where it is, and what.
+    pub fn faults(text: &str) -> Vec<(Option<usize>, String)> {
+        let file: File = match toml::from_str(text) {
+            Ok(file) => file,
+            Err(error) => {
+                let why = error.message().lines().collect::<Vec<_>>().join(", ");
+                return vec![(error.span().map(|span| span.start), why)];
+            }
+        };
+        let looks = file.roles.values();
+        let colours = looks.flat_map(|look| [&look.fg, &look.bg, &look.ansi]);
+        let mut bad: Vec<&str> = colours
+            .chain([&file.background])
+            .flatten()
+            .map(String::as_str)
+            .filter(|colour| Color::from_str(colour).is_err())
+            .collect();
+        bad.sort_unstable();
+        bad.dedup();
+        bad.into_iter()
+            .map(|colour| {
+                let quoted = ['"', '\''].map(|quote| format!("{quote}{colour}{quote}"));
+                let at = quoted.iter().find_map(|quoted| text.find(quoted));
+                (at, format!("{colour:?} is no colour"))
+            })
+            .collect()
+    }
+
     /// The same under another name.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {

@@ -6,6 +6,7 @@ mod changes;
 mod contexts;
 mod doctor;
 mod harness;
+mod looks;
 mod reading;
 mod schema;
 mod secrets;

@@ -84,6 +84,22 @@ fn tab_on_what_nothing_completes_says_so_and_keeps_the_text() {
 }
 
 #[test]
+fn or_between_words_is_told_how_it_is_written() {
+    for (text, way) in [
+        ("state:paused or state:running", "state:paused,running"),
+        ("state:running && nosuch", "state:running tag:prod"),
+    ] {
+        let mut app = typed(text);
+        press(&mut app, "Enter");
+        assert!(names(&app).is_empty());
+        assert!(screen(&app).contains(way), "{}", screen(&app));
+    }
+    // Where it is found it is a name.
+    let app = typed("state:paused or");
+    assert!(names(&app).is_empty() || !screen(&app).contains("state:paused,running"));
+}
+
+#[test]
 fn a_wrong_word_is_told_with_the_nearest_one() {
     for (text, wanted) in [
         ("state:runing", "did you mean running?"),

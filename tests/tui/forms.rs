@@ -108,6 +108,50 @@ async fn user_data_is_typed_and_goes_out_as_a_file_that_is_gone_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn user_data_that_was_typed_is_on_no_disk_once_its_question_is_given_up() {
+    let mut bench = Bench::with(80, 24, corral::backend::demo::Knobs::instant(), Some("")).await;
+    let edits = bench.engine.env().dirs.state.join("edits");
+    let files = || std::fs::read_dir(&edits).into_iter().flatten().count();
+    bench.press("+").await;
+    on_field(&mut bench, "name");
+    bench.type_text("typed").await;
+    on_field(&mut bench, "user-data");
+    bench.type_text("#cloud-config").await;
+    bench.press("Enter").await;
+    bench.type_text("password: hunter2").await;
+    on_field(&mut bench, "");
+    bench.press("Enter").await;
+    assert_eq!(files(), 1, "{}", bench.screen());
+    // The question is given up: the text is in the form still, and goes out again.
+    bench.press("Esc").await;
+    assert_eq!(files(), 0, "{}", bench.screen());
+    bench.press("Enter").await;
+    assert_eq!(files(), 1, "{}", bench.screen());
+    bench.press("Esc").await;
+    bench.press("Esc").await;
+    assert!(
+        bench.app.overlays.is_empty() && files() == 0,
+        "{}",
+        bench.screen()
+    );
+    // What a corral that was killed left goes at the next start, once nobody can want it.
+    std::fs::create_dir_all(&edits).unwrap();
+    for (name, hours) in [
+        ("user-data-1.txt", 25),
+        ("user-data-2.txt", 2),
+        ("web-3.toml", 25),
+    ] {
+        let file = std::fs::File::create(edits.join(name)).unwrap();
+        let hours = std::time::Duration::from_secs(hours * 3600);
+        file.set_modified(std::time::SystemTime::now() - hours)
+            .unwrap();
+    }
+    corral::action::by_hand::tidy(&bench.engine);
+    assert!(!edits.join("user-data-1.txt").exists());
+    assert_eq!(files(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_resize_says_what_there_is_now() {
     let mut bench = Bench::new().await;
     bench.select("local/win11").await;

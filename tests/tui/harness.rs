@@ -148,6 +148,10 @@ impl Bench {
                 let file = corral::action::by_hand::typed(&self.engine, argument, &text.0);
                 Some((n, Reply::Kept(file.map(|file| (text.0, file)))))
             }
+            Effect::ForgetText(file) => {
+                corral::action::by_hand::typed_in_vain(&self.engine, &file);
+                None
+            }
             Effect::Read(n, action) | Effect::ReadInParts(n, action) => {
                 let data = self.engine.read(action.clone()).await;
                 self.answers.push((action, data.clone()));

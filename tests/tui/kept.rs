@@ -41,7 +41,7 @@ async fn what_was_changed_is_there_the_next_time_and_the_configuration_wins() {
     bench.command("ui sort reverse").await;
     for effect in bench.held.drain(..) {
         if let Effect::Keep(state) = effect {
-            corral.engine.ui().keep(state);
+            corral.engine.ui().keep(state, |error| panic!("{error}"));
         }
     }
     corral.engine.shutdown(std::time::Duration::ZERO).await;
@@ -83,7 +83,7 @@ async fn the_simulated_fleet_remembers_nothing() {
     bench.press("m").await;
     for effect in bench.held.drain(..) {
         if let Effect::Keep(state) = effect {
-            bench.engine.ui().keep(state);
+            bench.engine.ui().keep(state, |error| panic!("{error}"));
         }
     }
     bench.engine.shutdown(std::time::Duration::ZERO).await;

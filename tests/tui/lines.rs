@@ -229,6 +229,37 @@ async fn what_was_entered_is_there_in_the_next_view_and_no_secret_is() {
 }
 
 #[test]
+fn commands_of_a_simulated_fleet_say_so_wherever_they_are_shown_or_copied() {
+    let mut own = setup(120, 40);
+    own.beside.flag = "--demo=large".to_owned();
+    let mut app = app(own, fleet());
+    let effects = press(&mut app, "y c");
+    let copied: Vec<&String> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Copy(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        copied[0].starts_with("corral --demo=large info "),
+        "{copied:?}"
+    );
+    press(&mut app, "p");
+    assert!(
+        screen(&app).contains("corral --demo=large start"),
+        "{}",
+        screen(&app)
+    );
+    press(&mut app, "Esc e r");
+    assert!(
+        screen(&app).contains("= corral --demo=large resize"),
+        "{}",
+        screen(&app)
+    );
+}
+
+#[test]
 fn what_is_typed_is_whole_on_every_screen() {
     for (width, height) in [(20, 5), (40, 10), (80, 24), (500, 200)] {
         let mut app = app(setup(width, height), fleet());

@@ -75,9 +75,30 @@ fn columns_are_chosen_ordered_and_sized_in_sight() {
     // And what the configuration says of a width is so.
     let mut other = setup(80, 24);
     other.kept = app.setup.kept.clone();
-    other.columns = [(60, vec![Column::Name, Column::Os, Column::State])].into();
+    other.columns = [(
+        60,
+        [Column::Name, Column::Os, Column::State]
+            .map(|c| (c, None))
+            .to_vec(),
+    )]
+    .into();
     let other = super::fixture::app(other, fleet());
     assert_eq!(headings(&other), "NAME OS STATE");
+}
+
+#[test]
+fn columns_of_the_configuration_may_have_their_width() {
+    let words = ["name:30", "state:14", "context"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut own = setup(120, 24);
+    own.columns = corral::tui::columns::chosen(&[(0, words)].into());
+    let app = app(own, fleet());
+    let text = screen(&app);
+    let head = text.lines().find(|line| line.contains("NAME")).unwrap();
+    let at = |word: &str| head.find(word).unwrap();
+    assert_eq!(at("STATE") - at("NAME"), 31, "{text}");
+    assert_eq!(at("CONTEXT") - at("STATE"), 15, "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::row::{Row, Targets};
 use super::rows::{find, rows};
 use crate::model::{Action, Consent, Error, Field, GroupNoun, Result, Selector, nearest, shown};
 pub use faults::AMBIGUOUS_WORDS;
-pub use print::{print, print_run};
+pub use print::{print, print_run, reaching};
 pub use tree::command;
 pub use values::read_value;
 pub use words::{Word, quote, scan, tokenize};

@@ -2,11 +2,41 @@
 
 use serde_json::Value;
 
-use super::super::rows::find;
+use super::super::rows::{find, rows};
 use super::values::print_value;
 use super::words::quote;
 use super::{RunOptions, positionals};
 use crate::model::{Action, FieldKind, print_duration};
+
+/// Commands in a text with a flag that says which fleet they are for: pasted into a shell they would reach another one of
+/// the same names.
+pub fn reaching(flag: &str, text: &str) -> String {
+    const WORD: &str = "corral ";
+    if flag.is_empty() {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + flag.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(WORD) {
+        let (before, after) = rest.split_at(at + WORD.len());
+        let verb: String = after
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '-')
+            .collect();
+        let begins = !rest[..at].ends_with(|c: char| c.is_alphanumeric() || "-_./".contains(c));
+        let is_verb = rows().iter().any(|row| {
+            row.name.split(' ').next() == Some(&verb) || row.aliases.contains(&verb.as_str())
+        });
+        out.push_str(before);
+        if begins && is_verb {
+            out.push_str(flag);
+            out.push(' ');
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
 
 /// The headless command line of an action, without `corral`. Secrets are left out.
 pub fn print(action: &Action) -> String {

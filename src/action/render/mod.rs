@@ -9,6 +9,7 @@ mod matrix;
 mod plan;
 mod snapshots;
 mod style;
+pub use style::has_colours;
 mod summary;
 mod table;
 mod task;

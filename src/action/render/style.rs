@@ -63,3 +63,105 @@ pub(crate) fn of_check(status: CheckStatus) -> Role {
         CheckStatus::Fail => Role::Error,
     }
 }
+/// How terminals that show colours are called, by terminfo's families.
+const COLOURED: &[&str] = &[
+    "alacritty",
+    "ansi",
+    "contour",
+    "cons25",
+    "cygwin",
+    "Eterm",
+    "foot",
+    "fbterm",
+    "ghostty",
+    "gnome",
+    "hurd",
+    "iTerm",
+    "kitty",
+    "konsole",
+    "linux",
+    "mintty",
+    "mlterm",
+    "ms-terminal",
+    "nsterm",
+    "pcansi",
+    "putty",
+    "rio",
+    "rxvt",
+    "screen",
+    "st",
+    "teraterm",
+    "terminology",
+    "tmux",
+    "vte",
+    "wezterm",
+    "wsvt25",
+    "xfce",
+    "xterm",
+];
+
+/// Endings of names in these families that say that there are none.
+const PLAIN: &[&str] = &[
+    "-mono", "-m", "25m", "-vt100", "-vt102", "-vt220", "-vt52", "-r5", "-r6",
+];
+
+/// Whether a terminal of this name shows colours; nothing where nobody knows the name.
+pub fn has_colours(term: &str) -> Option<bool> {
+    let family = |name: &&&str| {
+        let rest = term.strip_prefix(**name);
+        // `st` is one, `sun` and `stv52` are none of its family.
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', '+']))
+    };
+    let vt = term
+        .strip_prefix("vt")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    if matches!(term, "" | "dumb" | "unknown" | "network")
+        || PLAIN.iter().any(|end| term.ends_with(end))
+    {
+        return Some(false);
+    }
+    if term.contains("color")
+        || term.contains("direct")
+        || COLOURED.iter().any(|name| family(&name))
+    {
+        return Some(true);
+    }
+    vt.then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_colours;
+
+    #[test]
+    fn colours_are_for_terminals_that_are_known_to_have_them() {
+        for term in [
+            "xterm",
+            "xterm-256color",
+            "linux",
+            "screen.linux",
+            "tmux-256color",
+            "foot",
+            "st-256color",
+            "rxvt-unicode",
+            "vt220-color",
+        ] {
+            assert_eq!(has_colours(term), Some(true), "{term}");
+        }
+        for term in [
+            "",
+            "dumb",
+            "vt100",
+            "vt220",
+            "xterm-mono",
+            "rxvt-m",
+            "wsvt25m",
+            "xterm-vt220",
+        ] {
+            assert_eq!(has_colours(term), Some(false), "{term}");
+        }
+        for term in ["sun", "stv52", "no-such"] {
+            assert_eq!(has_colours(term), None, "{term}");
+        }
+    }
+}

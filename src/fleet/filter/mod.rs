@@ -86,6 +86,24 @@ impl Filter {
         Ok(Self { terms })
     }
 
+    /// How to write what a word between others was probably meant for: `or` and `and` are texts like any other.
+    pub fn meant(&self) -> Option<&'static str> {
+        let words = self.terms.iter().flat_map(|term| &term.any);
+        let mut words = words.filter_map(|test| match test {
+            Test::Anywhere(Pattern::Text(word)) => Some(word.as_str()),
+            _ => None,
+        });
+        words.find_map(|word| match word {
+            "or" | "||" | "|" => Some(
+                "or is a text like any other here; write this or that with a comma, within one field: state:paused,running",
+            ),
+            "and" | "&&" | "&" => Some(
+                "and is a text like any other here; words that must all hold are written with a blank: state:running tag:prod",
+            ),
+            _ => None,
+        })
+    }
+
     /// Nothing is asked for.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()

@@ -118,7 +118,10 @@ pub fn resolve(
     }
     take(&mut resolved, &wanted, filter.as_ref(), purpose);
     if resolved.targets.is_empty() && (filter.is_some() || !bulk.is_empty()) {
-        let nothing = nothing(purpose);
+        let mut nothing = nothing(purpose);
+        if let Some(meant) = filter.as_ref().and_then(Filter::meant) {
+            nothing.remedy = Some(meant.to_owned());
+        }
         if strict {
             return Err(nothing);
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::columns::Column;
+use super::columns::Chosen;
 use super::glyphs::Glyphs;
 use super::groups::Grouping;
 use super::input::Key;
@@ -27,6 +27,7 @@ use super::search::Search;
 use super::since::Aim;
 use super::split::Split;
 use super::theme::{Role, Theme};
+use crate::action::grammar::reaching;
 use crate::action::ui_state::{SavedView, UiState};
 use crate::action::{Engine, Output, RunOptions, contexts};
 use crate::model::{Action, Consent, Detail, Error, FleetView, InstanceId, Task};
@@ -108,6 +109,8 @@ pub struct Beside {
     pub disabled: Vec<(String, String)>,
     /// The one in which something new is made when none is named.
     pub default: Option<String>,
+    /// The flag that a command in a shell needs to reach this fleet.
+    pub flag: String,
 }
 
 impl Beside {
@@ -116,6 +119,7 @@ impl Beside {
         Self {
             disabled: contexts::disabled(engine),
             default: contexts::default_name(engine),
+            flag: engine.flag().to_owned(),
         }
     }
 }
@@ -146,7 +150,7 @@ pub struct Setup {
     /// Every change is refused, and why.
     pub readonly: bool,
     /// Columns by smallest width, where the user chose any.
-    pub columns: BTreeMap<u16, Vec<Column>>,
+    pub columns: BTreeMap<u16, Vec<Chosen>>,
     /// Sort column, a leading `-` turns it round.
     pub sort: Option<String>,
     /// Mouse reports are on.
@@ -226,6 +230,8 @@ pub struct App {
     pub asked: Vec<(u64, String, Output)>,
     /// Lines entered before.
     pub entered: Vec<String>,
+    /// Files with a text that was typed here, which no task has yet.
+    pub typed: Vec<String>,
     /// Filters entered before.
     pub filters: Arc<Vec<String>>,
     /// Views under a name.
@@ -307,6 +313,7 @@ impl App {
             search: None,
             answer: Answer::default(),
             asked: Vec::new(),
+            typed: Vec::new(),
             filters: Arc::new(setup.kept.filters.clone()),
             entered: setup.entered.clone(),
             views: Arc::new(setup.kept.views.clone().unwrap_or_default()),
@@ -341,6 +348,7 @@ impl App {
             Some(remedy) => format!("{}: {} · {remedy}", error.label(), error.message),
             None => format!("{}: {}", error.label(), error.message),
         };
+        let text = self.in_shell(&text);
         self.note(text, Role::Error);
     }
 
@@ -405,6 +413,11 @@ impl App {
         let mut all: Vec<&Task> = self.tasks.iter().chain(self.other_tasks.iter()).collect();
         all.sort_by(|a, b| b.id.cmp(&a.id));
         all
+    }
+
+    /// Commands in a text, as a shell has to be given them.
+    pub fn in_shell(&self, text: &str) -> String {
+        reaching(&self.setup.beside.flag, text)
     }
 
     /// Whether leaving would have to wait for something.

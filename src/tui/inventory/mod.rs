@@ -172,6 +172,11 @@ impl Inventory {
         all.any(|row| !names.insert(row.name.as_str()))
     }
 
+    /// What the filter was probably meant to say.
+    pub fn meant(&self) -> Option<&'static str> {
+        self.filter.meant()
+    }
+
     /// What the filter asks for and nobody knows of every instance.
     pub fn asks(&self) -> Option<Asked> {
         self.filter.asks()

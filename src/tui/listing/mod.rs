@@ -183,7 +183,10 @@ fn answer(app: &App) -> Listing {
             Some(_) => "waiting …".to_owned(),
             None => "No question was asked yet. : asks one.".to_owned(),
         },
-        note: Some((format!("= corral {}", app.answer.title), Role::Accent))
-            .filter(|_| !app.answer.title.is_empty()),
+        note: Some((
+            app.in_shell(&format!("= corral {}", app.answer.title)),
+            Role::Accent,
+        ))
+        .filter(|_| !app.answer.title.is_empty()),
     }
 }

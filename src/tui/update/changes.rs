@@ -3,7 +3,7 @@
 use super::super::app::{App, Overlay, Pane, Planning, Submitting};
 use super::super::dialog::Dialog;
 use super::super::msg::Effect;
-use super::super::since;
+use super::super::{since, typed};
 use crate::action::by_hand::Opened;
 use crate::action::grammar::Invocation;
 use crate::action::{Row, Run};
@@ -46,14 +46,14 @@ pub(super) fn carry_out(app: &mut App, invocation: Invocation, line: &str) -> Ve
         Run::Open(_) => {
             app.complain(
                 &Error::unsupported(format!("{} needs standard input and output", row.name))
-                    .remedy(format!("in a shell: corral {line}")),
+                    .remedy(app.in_shell(&format!("in a shell: corral {line}"))),
             );
             Vec::new()
         }
         Run::Front => {
             app.complain(
                 &Error::unsupported(format!("{} belongs to the command line", row.name))
-                    .remedy(format!("in a shell: corral {line}")),
+                    .remedy(app.in_shell(&format!("in a shell: corral {line}"))),
             );
             Vec::new()
         }
@@ -184,6 +184,7 @@ pub(super) fn submitted(app: &mut App, request: u64, result: Result<String, Erro
     let mut submitting = app.submitting.remove(n);
     match result {
         Ok(task) => {
+            typed::handed_over(app, &submitting.planning.action);
             let known = app.tasks.iter().find(|t| t.id == task);
             let known = known.map(|t| t.state.is_final());
             if known != Some(true) {

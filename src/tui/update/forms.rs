@@ -69,6 +69,7 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         }
         Code::Char('y') if form.on_cancel() || form.on_go() => {
             let command = form.command();
+            let command = app.in_shell(&command);
             return vec![front::send(app, "the command", command)];
         }
         _ => in_field(form, key, !offers.is_empty()),
@@ -133,14 +134,18 @@ pub(super) fn kept(
     request: u64,
     result: Result<(String, String), Error>,
 ) -> Vec<Effect> {
-    let Some(form) = open(app) else {
-        return Vec::new();
-    };
-    let Some((_, n)) = form.keeping.take_if(|(number, _)| *number == request) else {
-        return Vec::new();
+    let field = open(app).and_then(|form| form.keeping.take_if(|(number, _)| *number == request));
+    let (Some((_, n)), Some(form)) = (field, open(app)) else {
+        // The form was given up meanwhile.
+        let file = result.into_iter().map(|(_, file)| file);
+        return file.map(Effect::ForgetText).collect();
     };
     match result {
         Ok(kept) => {
+            app.typed.push(kept.1.clone());
+            let Some(form) = open(app) else {
+                return Vec::new();
+            };
             if let Some(entry) = form.entries.get_mut(n) {
                 entry.kept = Some(kept);
             }

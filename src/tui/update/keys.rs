@@ -148,7 +148,7 @@ pub(super) fn headless(app: &App, run: &str) -> Option<String> {
         .iter()
         .map(|w| crate::action::grammar::quote(w))
         .collect();
-    Some(format!("corral {}", words.join(" ")))
+    Some(app.in_shell(&format!("corral {}", words.join(" "))))
 }
 
 /// The snapshot under the cursor, as `ID@NAME`.

@@ -33,6 +33,7 @@ use super::presence::{self, Notify, Presence};
 use super::reading::reload;
 use super::remember::Choices;
 use super::theme::Role;
+use super::typed;
 use crate::model::{Action, Error, FleetView, InstanceId, Selector, Task, shown};
 
 /// Takes a message.
@@ -130,8 +131,11 @@ pub fn update(app: &mut App, at: At, msg: Msg) -> Vec<Effect> {
     let waiting = |o: &Overlay| matches!(o, Overlay::Quit(quit) if quit.waiting);
     if app.overlays.iter().any(waiting) && !app.busy() {
         app.leaving = true;
-        return vec![Effect::Quit];
+        let mut last = typed::given_up(app);
+        last.push(Effect::Quit);
+        return last;
     }
+    effects.splice(0..0, typed::given_up(app));
     questions::open_when_free(app);
     effects.extend(follow_up(app));
     let presence = Presence::of(app);

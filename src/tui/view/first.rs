@@ -88,6 +88,9 @@ fn narrowed(app: &App, known: usize, lines: &mut Vec<(String, Role)>) {
         if let Some(gaps) = super::super::gaps::text(app) {
             lines.push((format!("  no match; {gaps}"), Role::Warn));
         }
+        if let Some(meant) = inventory.meant() {
+            lines.push((format!("  {meant}"), Role::Warn));
+        }
         lines.push(("  Esc clears it".to_owned(), Role::Text));
     }
 }

@@ -127,7 +127,7 @@ pub(super) fn draw(app: &App, form: &Form, canvas: &mut Canvas) -> Option<Positi
             }
         }
     }
-    draw_foot(form, inner, foot, canvas);
+    draw_foot(app, form, inner, foot, canvas);
     cursor
 }
 
@@ -168,7 +168,7 @@ fn field(
 }
 
 /// What the field is for, or what is wrong; the command, and the buttons.
-fn draw_foot(form: &Form, inner: Rect, foot: u16, canvas: &mut Canvas) {
+fn draw_foot(app: &App, form: &Form, inner: Rect, foot: u16, canvas: &mut Canvas) {
     let mut y = inner.bottom() - foot;
     if foot >= 3 {
         match (&form.error, form.entry()) {
@@ -191,7 +191,7 @@ fn draw_foot(form: &Form, inner: Rect, foot: u16, canvas: &mut Canvas) {
         y += 1;
     }
     if foot >= 2 {
-        let mut line = format!("= {}", form.command());
+        let mut line = format!("= {}", app.in_shell(&form.command()));
         if form.on_cancel() || form.on_go() {
             line.push_str("  (y copies)");
         }

@@ -146,12 +146,12 @@ pub(super) fn draw(app: &App, canvas: &mut Canvas, y: u16) {
         .iter()
         .filter_map(|(run, word)| {
             let keys = app.setup.keymap.key_of(&sections, run)?;
-            // Of a menu the first key is enough.
-            let key = match *word {
-                "power" => keys.split(' ').next().unwrap_or(&keys).to_owned(),
-                _ => keys,
-            };
-            Some((key, *word))
+            // Of a menu the first key is enough; a key that is no menu does what it runs.
+            Some(match (*word, keys.split_once(' ')) {
+                ("power", Some((first, _))) => (first.to_owned(), *word),
+                ("power", None) => (keys, "start"),
+                _ => (keys, *word),
+            })
         })
         .collect();
     let width = |(key, word): &(String, &str)| shown_width(key) + 1 + shown_width(word);

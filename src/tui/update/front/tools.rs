@@ -31,7 +31,7 @@ pub(super) fn copy(app: &mut App, what: &str) -> Vec<Effect> {
                 Some(detail) => serde_json::to_string_pretty(detail).unwrap_or_default(),
                 None => serde_json::to_string_pretty(row.as_ref()).unwrap_or_default(),
             },
-            "command" => format!("corral info {}", row.id),
+            "command" => app.in_shell(&format!("corral info {}", row.id)),
             _ => String::new(),
         }),
         _ => None,
