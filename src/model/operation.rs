@@ -99,6 +99,8 @@ operations! {
     NicRemove: Nics, "nic remove";
     /// Put a medium in, take it out.
     Media: Media, "media insert";
+    /// Move it to another host while it runs.
+    Migrate: Migrate, "migrate";
     /// Publish a port of the guest at its host.
     Publish: Publish, "ports publish";
     /// Write it out into files.
@@ -198,6 +200,8 @@ pub enum Family {
     Nics,
     /// Media.
     Media,
+    /// To another host, running.
+    Migrate,
     /// Published ports.
     Publish,
     /// Export.

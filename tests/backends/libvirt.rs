@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corral::backend::contract::{
-    Backend, Change, Families as _, PauseRequest, PowerRequest, ReadCx, SnapshotRequest,
-    TagsRequest, TakeSnapshot,
+    Backend, Change, CreateRequest, Destination, DiskSource, Families as _, Firmware,
+    MigrateRequest, PauseRequest, PowerRequest, ReadCx, SnapshotRequest, TagsRequest, TakeSnapshot,
 };
 use corral::backend::libvirt::Libvirt;
 use corral::model::{CheckStatus, Error, ErrorKind, InstanceId, Result, State};
@@ -410,4 +410,167 @@ async fn two_contexts_of_one_daemon_know_that_it_is_one() {
     let server = async |backend: &Libvirt| backend.probe(&cx()).await.unwrap().server.unwrap();
     assert_eq!(server(&one).await, server(&two).await);
     assert_ne!(server(&one).await, server(&other).await);
+}
+
+/// Words to the agent of a guest, as virsh sends them; what its command wrote.
+fn in_guest(lab: &Path, daemon: &str, domain: &str, script: &str) -> Option<String> {
+    let ask = |text: String| -> Option<serde_json::Value> {
+        let said = virsh(lab, daemon, &["qemu-agent-command", domain, &text]);
+        serde_json::from_str::<serde_json::Value>(&said)
+            .ok()?
+            .get("return")
+            .cloned()
+    };
+    let run = serde_json::json!({"execute": "guest-exec", "arguments":
+        {"path": "/bin/sh", "arg": ["-c", script], "capture-output": true}});
+    let pid = ask(run.to_string())?["pid"].as_i64()?;
+    for _ in 0..200 {
+        let status = serde_json::json!({"execute": "guest-exec-status", "arguments": {"pid": pid}});
+        let status = ask(status.to_string())?;
+        if status["exited"].as_bool() == Some(true) {
+            use base64::Engine as _;
+            let out = status["out-data"].as_str().unwrap_or_default();
+            let out = base64::engine::general_purpose::STANDARD.decode(out).ok()?;
+            return Some(String::from_utf8_lossy(&out).trim().to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+fn moving(to: &str, lab: &Path, address: Option<&str>) -> MigrateRequest {
+    MigrateRequest {
+        to: Destination::Context(Box::new(spec(to, &uri(lab, to), None))),
+        copy_storage: false,
+        peer: false,
+        tunnelled: false,
+        postcopy: false,
+        unsafe_too: true,
+        address: address.map(str::to_owned),
+    }
+}
+
+/// A guest that counts goes on counting over there, and back again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_counts_moves_to_another_server_and_back() {
+    let (Some(dir), Some(disk)) = (libvirt_lab::lab(), lab::guest::guest()) else {
+        return;
+    };
+    let _alone = ALONE.lock().await;
+    let root = tempfile::tempdir().unwrap();
+    let (a, b) = (open(&dir, "a", root.path()), open(&dir, "b", root.path()));
+    for daemon in ["a", "b"] {
+        forget(&dir, daemon, "counts");
+        virsh(&dir, daemon, &["pool-refresh", "default"]);
+    }
+    virsh(
+        &dir,
+        "a",
+        &["vol-delete", "counts.qcow2", "--pool", "default"],
+    );
+    let source = DiskSource::Copy(disk.to_str().unwrap().to_owned());
+    let request = CreateRequest {
+        start: true,
+        publish: Vec::new(),
+        ..lab::request("counts", source, Firmware::Bios)
+    };
+    let stub = corral::model::Instance::new(
+        InstanceId::new("a", None, "counts"),
+        a.kind(),
+        corral::model::InstanceKind::Vm,
+        State::Provisioning,
+        jiff::Timestamp::now(),
+    );
+    let plan = a
+        .create()
+        .unwrap()
+        .prepare(&cx(), &stub, request)
+        .await
+        .unwrap();
+    assert!(plan.refusals.is_empty(), "{:?}", plan.refusals);
+    let task = task_within(&stub.id, Some(Duration::from_secs(120)));
+    a.create().unwrap().run(&task, plan).await.unwrap();
+    let counted = async |daemon: &str| {
+        until("the guest answers", async || {
+            in_guest(&dir, daemon, "counts", "cat /tmp/n").and_then(|n| n.parse::<u64>().ok())
+        })
+        .await
+    };
+    until("the guest is up", async || {
+        let begin =
+            "(n=0; while :; do n=$((n+1)); echo $n >/tmp/n; sleep 0.1; done) >/dev/null 2>&1 &";
+        in_guest(&dir, "a", "counts", begin)
+    })
+    .await;
+
+    // What speaks against it is refused before any call.
+    let calls = a.calls().len();
+    let nowhere = MigrateRequest {
+        copy_storage: true,
+        ..moving("b", &dir, Some("127.0.0.1"))
+    };
+    let error = change(&a, a.migrate(), "a/counts", nowhere)
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("a copy would go over it"), "{error}");
+    let error = change(&a, a.migrate(), "a/counts", moving("a", &dir, None))
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("same host"), "{error}");
+    define(&dir, "b", "counts");
+    let error = change(&a, a.migrate(), "a/counts", moving("b", &dir, None))
+        .await
+        .unwrap_err();
+    assert!(error.message.contains("already"), "{error}");
+    forget(&dir, "b", "counts");
+    assert_eq!(a.calls().len(), calls, "something was called");
+
+    // Cancelled before it began: it runs on.
+    let id = InstanceId::new("a", None, "counts");
+    let row = a.detail(&cx(), &id).await.unwrap().instance;
+    let family = a.migrate().unwrap();
+    let plan = family
+        .prepare(&cx(), &row, moving("b", &dir, Some("127.0.0.1")))
+        .await
+        .unwrap();
+    let cancelled = task_within(&id, Some(READ));
+    cancelled.cancel.cancel();
+    assert!(family.run(&cancelled, plan).await.is_err());
+    assert_eq!(
+        a.detail(&cx(), &id).await.unwrap().instance.state,
+        State::Running
+    );
+
+    let before = counted("a").await;
+    let outcome = change(
+        &a,
+        a.migrate(),
+        "a/counts",
+        moving("b", &dir, Some("127.0.0.1")),
+    )
+    .await
+    .unwrap();
+    let there = outcome.id.unwrap();
+    assert_eq!(there.to_string(), "b/counts");
+    let row = b.detail(&cx(), &there).await.unwrap().instance;
+    assert_eq!(row.state, State::Running);
+    assert_eq!(
+        a.detail(&cx(), &id).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
+    let after = counted("b").await;
+    assert!(after > before, "it began anew: {after} after {before}");
+
+    // Back, the daemons speaking to each other.
+    let back = MigrateRequest {
+        peer: true,
+        ..moving("a", &dir, Some("127.0.0.1"))
+    };
+    change(&b, b.migrate(), "b/counts", back).await.unwrap();
+    assert!(counted("a").await > after);
+    let off = corral::backend::contract::RemoveRequest {
+        keep_disks: false,
+        force: true,
+    };
+    change(&a, a.remove(), "a/counts", off).await.unwrap();
 }

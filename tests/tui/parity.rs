@@ -331,6 +331,9 @@ const CASES: &[Case] = &[
     case("dial local/web", &[], Ends::Shell),
     case("host list", &[Press("g h")], Ends::Shows(Pane::Hosts)),
     case("host info", &[], Ends::Answer),
+    // Nothing that runs moves between kinds.
+    case("migrate local/win11 --to hv1", &[], Ends::Refused),
+    case("host drain hv1/hv1 --to lab", &[], Ends::Refused),
     case("storage list", &[Press("g n")], Ends::Shows(Pane::Places)),
     case("storage info", &[], Ends::Answer),
     case("network list", &[Press("g n")], Ends::Shows(Pane::Places)),

@@ -28,6 +28,7 @@ mod marks;
 mod matrix;
 mod media;
 mod metrics;
+mod migrate;
 mod naming;
 mod network;
 mod nic;
@@ -70,6 +71,7 @@ pub fn rows() -> &'static [&'static Row] {
             edit::ROWS,
             unlock::ROWS,
             delete::ROWS,
+            migrate::ROWS,
             marks::ROWS,
             autostart::ROWS,
             protect::ROWS,

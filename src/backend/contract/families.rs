@@ -4,9 +4,9 @@ use super::{
     AutostartRequest, BackupRequest, Backups, Changes, CloneRequest, CreateRequest,
     DiskMoveRequest, DiskRequest, EditNative, Events, ExportRequest, FilesRequest,
     HibernateRequest, Hosts, ImageRequest, Images, ImportRequest, Logs, MediaRequest, Metrics,
-    Networks, NicRequest, NoteRequest, PauseRequest, PortableSource, PowerRequest, PublishRequest,
-    RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest,
-    SnapshotRequest, Storage, TagsRequest, TemplateRequest, UnlockRequest,
+    MigrateRequest, Networks, NicRequest, NoteRequest, PauseRequest, PortableSource, PowerRequest,
+    PublishRequest, RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots,
+    SendKeyRequest, SnapshotRequest, Storage, TagsRequest, TemplateRequest, UnlockRequest,
 };
 use crate::model::Family;
 
@@ -94,6 +94,11 @@ pub trait Families: Send + Sync {
 
     /// Media in drives.
     fn media(&self) -> Option<&dyn Changes<MediaRequest>> {
+        None
+    }
+
+    /// To another host while it runs.
+    fn migrate(&self) -> Option<&dyn Changes<MigrateRequest>> {
         None
     }
 
@@ -217,6 +222,7 @@ pub trait Families: Send + Sync {
             Family::DiskMove => self.disk_move().is_some(),
             Family::Nics => self.nics().is_some(),
             Family::Media => self.media().is_some(),
+            Family::Migrate => self.migrate().is_some(),
             Family::Publish => self.publish().is_some(),
             Family::Export => self.export().is_some(),
             Family::Import => self.import().is_some(),

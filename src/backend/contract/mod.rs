@@ -8,6 +8,7 @@ mod devices;
 mod families;
 mod life;
 mod marks;
+mod migrate;
 mod permit;
 mod prepared;
 mod reads;
@@ -32,6 +33,7 @@ pub use life::{
     PowerRequest, RemoveRequest, RenameRequest, RestartMode, TemplateRequest, UnlockRequest,
 };
 pub use marks::{AutostartRequest, EditRequest, NoteRequest, TagsRequest, check_note, check_tag};
+pub use migrate::{Destination, MigrateRequest};
 pub use permit::{Permit, PermitRequest};
 pub use prepared::Prepared;
 pub use reads::{

@@ -3,9 +3,10 @@
 use super::{
     AutostartRequest, Backend, BackupRequest, CloneRequest, CreateRequest, DiskMoveRequest,
     DiskRequest, EditRequest, ExportRequest, FilesRequest, HibernateRequest, ImageRequest,
-    ImportRequest, MediaRequest, NicRequest, NoteRequest, PauseRequest, PowerRequest, Prepared,
-    PublishRequest, ReadCx, RemoveRequest, RenameRequest, ResizeRequest, RestartMode,
-    SendKeyRequest, SnapshotRequest, TagsRequest, TaskCx, TemplateRequest, UnlockRequest,
+    ImportRequest, MediaRequest, MigrateRequest, NicRequest, NoteRequest, PauseRequest,
+    PowerRequest, Prepared, PublishRequest, ReadCx, RemoveRequest, RenameRequest, ResizeRequest,
+    RestartMode, SendKeyRequest, SnapshotRequest, TagsRequest, TaskCx, TemplateRequest,
+    UnlockRequest,
 };
 use crate::model::{Error, Instance, Operation, Outcome, Result};
 
@@ -101,6 +102,7 @@ families! {
         NicRequest::Remove { .. } => Operation::NicRemove,
     };
     Media(MediaRequest) => media, |_r| Operation::Media;
+    Migrate(MigrateRequest) => migrate, |_r| Operation::Migrate;
     Publish(PublishRequest) => publish, |_r| Operation::Publish;
     Export(ExportRequest) => export, |_r| Operation::Export;
     Import(ImportRequest) => import, |_r| Operation::Import;

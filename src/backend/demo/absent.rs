@@ -24,6 +24,7 @@ impl Dialect {
             Family::Logs => self.lacks_logs(),
             Family::Images => self.lacks_images(),
             Family::ImagePull => self.lacks_image_pull(),
+            Family::Migrate => Some("the simulated fleet moves nothing between its hosts"),
             Family::Power
             | Family::Create
             | Family::Remove

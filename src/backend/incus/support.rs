@@ -63,6 +63,9 @@ pub fn cell(operation: Operation) -> Support {
         O::SendKey => {
             no("the API takes no keys; a SPICE viewer does: incus console NAME --type=vga")
         }
+        O::Migrate => Support::No(
+            "not yet: incus move NAME --target MEMBER, or incus move NAME REMOTE:".to_owned(),
+        ),
         O::Unlock => {
             no("there are no locks: an operation ends or is cancelled (incus operation delete)")
         }

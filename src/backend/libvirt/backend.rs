@@ -19,9 +19,9 @@ use super::{detail, doctor, inventory, support, watch};
 use crate::backend::contract::{
     AutostartRequest, Backend, Change, Changes, CloneRequest, CreateRequest, Discovery,
     DiskMoveRequest, DiskRequest, EditNative, Env, Families, HibernateRequest, Hosts, KindInfo,
-    Logs, MediaRequest, Metrics, Networks, NicRequest, NoteRequest, PauseRequest, PowerRequest,
-    ReadCx, RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots, SendKeyRequest,
-    SnapshotRequest, Storage, TagsRequest, TemplateRequest,
+    Logs, MediaRequest, Metrics, MigrateRequest, Networks, NicRequest, NoteRequest, PauseRequest,
+    PowerRequest, ReadCx, RemoveRequest, RenameRequest, ResizeRequest, Routes, Screenshots,
+    SendKeyRequest, SnapshotRequest, Storage, TagsRequest, TemplateRequest,
 };
 use crate::model::{
     Check, ContextSpec, Detail, Error, Facts, Field, FieldKind, Instance, InstanceId, Inventory,
@@ -99,7 +99,7 @@ fn open(spec: ContextSpec, env: Arc<Env>) -> Result<Arc<dyn Backend>> {
 }
 
 /// The URI as it is connected to: SSH must never ask on a terminal, which is corral's.
-fn quiet(uri: &str) -> Result<String> {
+pub(super) fn quiet(uri: &str) -> Result<String> {
     let bad = |why: &str| {
         Err(
             Error::invalid(format!("uri: {:?} {why}", crate::model::shown(uri)))
@@ -262,6 +262,7 @@ impl Families for Libvirt {
         disk_move: DiskMoveRequest;
         nics: NicRequest;
         media: MediaRequest;
+        migrate: MigrateRequest;
         sendkey: SendKeyRequest;
     }
 

@@ -22,6 +22,7 @@ mod keyboard;
 mod marks;
 mod media;
 mod metrics;
+mod migrate;
 mod networks;
 mod nics;
 mod power;

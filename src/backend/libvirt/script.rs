@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::ctx::{Ctx, Seen};
-use super::wire::{Call, Dom};
+use super::wire::{Call, Dom, Move};
 use super::{streams, volumes};
 use crate::backend::contract::{Prepared, ReadCx, TaskCx};
 use crate::model::{
@@ -44,6 +44,8 @@ enum Do {
     UntilOff(Call, Dom, Option<Duration>),
     /// Asks the agent, and waits until it answers anew.
     UntilRebooted(Call, Dom),
+    /// Moves, and may switch to post-copy.
+    Migrate(Call, Dom, bool),
     /// Asks for a device, and waits until it is not there any more.
     UntilDetached(Call, Dom, String),
     /// Waits for a copy of a disk to be in step, and goes over to it.
@@ -111,6 +113,19 @@ impl Act {
         }
     }
 
+    /// Moves it to another server, with progress; cancelled, it runs on here.
+    pub fn migrate(title: impl Into<String>, dom: Dom, by: Move) -> Self {
+        let postcopy = by.postcopy;
+        let call = Call::Migrate {
+            dom: dom.clone(),
+            by,
+        };
+        Self {
+            what: Do::Migrate(call.clone(), dom, postcopy),
+            ..Self::call(title, call)
+        }
+    }
+
     /// Goes over to a copy of a disk once it is in step.
     pub fn pivot(title: impl Into<String>, dom: Dom, disk: &str) -> Self {
         let call = Call::BlockJobAbort {
@@ -145,6 +160,7 @@ impl Act {
             | Do::UntilOff(call, ..)
             | Do::UntilRebooted(call, _)
             | Do::UntilDetached(call, ..)
+            | Do::Migrate(call, ..)
             | Do::Pivot(call, ..) => call,
         }
     }
@@ -387,6 +403,7 @@ impl Script {
             Do::UntilDetached(call, dom, what) => {
                 self.until_detached(ctx, cx, call, dom, what).await
             }
+            Do::Migrate(call, dom, postcopy) => self.migrate(ctx, cx, call, dom, *postcopy).await,
             Do::Pivot(call, dom, disk) => pivot(ctx, cx, call, dom, disk).await,
         }
     }
@@ -445,6 +462,66 @@ impl Script {
             }
             cx.progress(waited.as_secs(), patience.as_secs());
             tokio::time::sleep(BETWEEN).await;
+        }
+    }
+
+    async fn migrate(
+        &self,
+        ctx: &Ctx,
+        cx: &TaskCx,
+        call: &Call,
+        dom: &Dom,
+        postcopy: bool,
+    ) -> Result<()> {
+        let id = &self.id;
+        let moved = ctx.client.change::<Value>(call.clone());
+        tokio::pin!(moved);
+        let (mut switched, mut aborted) = (false, false);
+        loop {
+            tokio::select! {
+                ended = &mut moved => {
+                    return match ended {
+                        Ok(_) if aborted => {
+                            cx.log("it was too late to cancel: it had arrived");
+                            Ok(())
+                        }
+                        Ok(_) => Ok(()),
+                        Err(_) if aborted => {
+                            Err(Error::refused(format!("cancelled; {id} runs on where it was")))
+                        }
+                        Err(mut error) => {
+                            error.message.push_str(&format!("; {id} runs on where it was"));
+                            Err(error)
+                        }
+                    };
+                }
+                () = cx.cancel.cancelled(), if !aborted => {
+                    aborted = true;
+                    let abort = Call::AbortJob { dom: dom.clone() };
+                    if let Err(error) = ctx.client.again::<Value>(abort).await {
+                        cx.log(format!("it cannot be cancelled any more: {error}"));
+                    }
+                }
+                () = tokio::time::sleep(BETWEEN) => {
+                    let ask = Call::JobOf { dom: dom.clone() };
+                    let Ok(Some(job)) = ctx
+                        .client
+                        .ask::<Option<super::wire::Job>>(&cx.read(LOOK), ask)
+                        .await
+                    else {
+                        continue;
+                    };
+                    cx.progress(job.done, job.total);
+                    if postcopy && !switched && job.iteration.is_some_and(|n| n > 1) {
+                        switched = true;
+                        cx.log("it goes on over there, and fetches the rest of its memory");
+                        let start = Call::StartPostCopy { dom: dom.clone() };
+                        if let Err(error) = ctx.client.again::<Value>(start).await {
+                            cx.log(format!("no switch to post-copy: {error}"));
+                        }
+                    }
+                }
+            }
         }
     }
 

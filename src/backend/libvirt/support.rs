@@ -50,6 +50,7 @@ pub fn cell(operation: Operation) -> Support {
         Operation::DiskRemove => when("no snapshot holds it, and the guest lets go of it"),
         Operation::DiskGrow => when("it runs, or the disk is in a pool"),
         Operation::DiskMove => when("the disk is in a pool, without snapshots"),
+        Operation::Migrate => when("it runs, without snapshots and devices of its host"),
         Operation::Route => when("an address is known: by lease, agent or ARP"),
         Operation::Logs => when("the server is this machine, and lets you read QEMU's log"),
         Operation::Publish => Support::No(
@@ -107,6 +108,7 @@ pub fn on(operation: Operation, vm: &Instance) -> Support {
         | Operation::SendKey
         | Operation::Screenshot
         | Operation::Route
+        | Operation::Migrate
         | Operation::Files
             if !active =>
         {

@@ -54,6 +54,9 @@ pub fn cell(operation: Operation) -> Support {
         | Operation::SnapshotDelete => {
             Support::Conditional("all writable disks are qcow2".to_owned())
         }
+        Operation::Migrate => {
+            Support::No("local QEMU has one host: export it, and import it elsewhere".to_owned())
+        }
         Operation::Publish => {
             Support::Conditional("a network interface is on the network \"user\"".to_owned())
         }
