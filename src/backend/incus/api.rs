@@ -293,6 +293,10 @@ pub fn fault(code: u64, said: &str) -> Error {
         404 => ErrorKind::NotFound,
         409 | 412 => ErrorKind::Conflict,
         503 => ErrorKind::Unreachable,
+        // Said by a server that is on its way down, with whatever code.
+        _ if words == "shutting down" || words.contains("database is closed") => {
+            ErrorKind::Unreachable
+        }
         _ if taken => ErrorKind::Conflict,
         _ if words.contains("not found") => ErrorKind::NotFound,
         _ => ErrorKind::Backend,
@@ -357,6 +361,9 @@ mod tests {
                 ErrorKind::Conflict,
             ),
             (503, "Daemon is starting", ErrorKind::Unreachable),
+            (400, "Shutting down", ErrorKind::Unreachable),
+            (500, "sql: database is closed", ErrorKind::Unreachable),
+            (400, "Failed shutting down instance: x", ErrorKind::Backend),
         ] {
             assert_eq!(fault(code, said).kind, kind, "{said}");
         }

@@ -300,3 +300,42 @@ pub async fn iso(
         name,
     ))
 }
+
+/// How a pool keeps its volumes: `dir`, `zfs` …
+///
+/// # Errors
+/// `NotFound` where there is no such pool.
+pub async fn pool_driver(ctx: &Ctx, cx: &ReadCx, pool: &str) -> Result<String> {
+    let path = format!("/1.0/storage-pools/{}", super::json::encoded(pool));
+    let reply = ctx.api()?.get(cx, &path).await.map_err(|mut error| {
+        if error.kind == crate::model::ErrorKind::NotFound {
+            error.message = format!("there is no storage pool {:?}", shown(pool));
+            error.remedy = Some("See corral storage list".to_owned());
+        }
+        error
+    })?;
+    Ok(reply.metadata.text("driver").unwrap_or_default().to_owned())
+}
+
+/// Pools that are on one host alone.
+const LOCAL: [&str; 4] = ["dir", "btrfs", "lvm", "zfs"];
+
+/// Whether an instance can be given a volume of this pool: one whose RAM is kept goes to another host with all its disks.
+///
+/// # Errors
+/// `Refused` where the server takes none.
+pub async fn takes_from(ctx: &Ctx, cx: &ReadCx, seen: &Seen, pool: &str) -> Result<()> {
+    let driver = pool_driver(ctx, cx, pool).await?;
+    let kept = super::support::memory(seen).is_ready();
+    if kept && LOCAL.contains(&driver.as_str()) {
+        let id = &seen.id;
+        return Err(Error::refused(format!(
+            "{id} has migration.stateful, and the server then adds disks from shared pools only; {} is {driver}",
+            shown(pool)
+        ))
+        .remedy(format!(
+            "Take the key away while it is off (it cannot be hibernated then): corral edit {id}"
+        )));
+    }
+    Ok(())
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::call::{self, Call};
 use super::ctx::Ctx;
-use super::devices::{Volumes, free_slot};
+use super::devices::{Volumes, free_slot, pool_driver, takes_from};
 use super::json::{Look as _, entry, print_size, size};
 use super::row::is_root;
 use super::seen::Seen;
@@ -62,22 +62,6 @@ fn volume_path(seen: &Seen, pool: &str, name: Option<&str>) -> String {
     call::at(&parts, &seen.project)
 }
 
-/// The pools there are.
-async fn check_pool(ctx: &Ctx, cx: &ReadCx, pool: &str) -> Result<()> {
-    let path = format!("/1.0/storage-pools/{}", super::json::encoded(pool));
-    ctx.api()?
-        .get(cx, &path)
-        .await
-        .map(drop)
-        .map_err(|mut error| {
-            if error.kind == crate::model::ErrorKind::NotFound {
-                error.message = format!("there is no storage pool {:?}", shown(pool));
-                error.remedy = Some("See corral storage list".to_owned());
-            }
-            error
-        })
-}
-
 /// What is to be attached.
 struct Adding {
     size: Option<Bytes>,
@@ -120,7 +104,7 @@ async fn add(ctx: &Ctx, cx: &ReadCx, seen: &Seen, adding: Adding) -> Result<Prep
         }
         device["source"] = json!(image);
     } else {
-        check_pool(ctx, cx, pool).await?;
+        takes_from(ctx, cx, seen, pool).await?;
         let (volumes, problems) = Volumes::of(ctx, cx, &seen.project, &[pool]).await;
         if let Some(problem) = problems.into_iter().next() {
             return Err(Error::backend(problem));
@@ -429,7 +413,7 @@ async fn to_pool(
         .device
         .text("pool")
         .ok_or_else(|| Error::refused(format!("{name} is a path of the server, and in no pool")))?;
-    check_pool(ctx, cx, to).await?;
+    pool_driver(ctx, cx, to).await?;
     if pool == to {
         return Ok(Prepared::unchanged(
             seen.token(),

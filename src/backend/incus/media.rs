@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::ctx::Ctx;
-use super::devices::{Volumes, disks, free_slot, iso, pools};
+use super::devices::{Volumes, disks, free_slot, iso, pools, takes_from};
 use super::json::Look as _;
 use super::row::is_root;
 use super::seen::Seen;
@@ -56,6 +56,7 @@ async fn insert(
             ))
         })?;
     let image = image.strip_prefix(&format!("{pool}/")).unwrap_or(image);
+    takes_from(ctx, cx, seen, pool).await?;
     let (upload, volume) = iso(ctx, cx, &seen.project, pool, image).await?;
     let there = drive(media, wanted)?;
     let source = format!("{pool}/{volume}");

@@ -280,13 +280,23 @@ pub async fn shut_down(
                 .remedy(format!("See what it does: corral info {id}")));
             }
         };
-        let now = Seen::now(ctx, &cx.read(LOOK), id).await?;
-        if !now.state().is_active() && now.state() != State::Unknown {
+        let off = match Seen::now(ctx, &cx.read(LOOK), id).await {
+            Ok(now) => !now.state().is_active() && now.state() != State::Unknown,
+            // Its server is away for a moment.
+            Err(error) if error.is_temporary() => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                false
+            }
+            Err(error) => return Err(error),
+        };
+        if off {
             return Ok(());
         }
         match asked {
-            // It was asked, and did not react in time.
-            Err(error) if error.kind == ErrorKind::Backend => cx.log(error.message),
+            // It was asked, and did not react in time; or nobody was there to ask it.
+            Err(error) if error.kind == ErrorKind::Backend || error.is_temporary() => {
+                cx.log(error.message);
+            }
             Err(error) => return Err(error),
             Ok(_) => {}
         }
