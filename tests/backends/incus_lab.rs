@@ -23,8 +23,10 @@ pub fn facts() -> Option<&'static BTreeMap<String, String>> {
 }
 
 fn look() -> Option<BTreeMap<String, String>> {
-    let dir = std::env::var_os("CORRAL_LAB_INCUS")
-        .map_or_else(|| PathBuf::from("/var/lib/corral-lab/incus"), PathBuf::from);
+    let Some(dir) = std::env::var_os("CORRAL_LAB_INCUS").map(PathBuf::from) else {
+        eprintln!("skipped (platform): servers of Incus are not asked for; LAB_INCUS=1 make test");
+        return None;
+    };
     if !answers(&dir) && std::env::var_os("CI").is_some() {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/lab/incus-up.sh");
         let up = Command::new(script)

@@ -54,7 +54,7 @@ fn forty_are_filtered_marked_and_snapshotted() {
     pane.wait_for("40 instances");
     pane.text("patch");
     pane.keys("BTab Enter");
-    pane.wait_for("= corral snapshot create");
+    pane.wait_for(" snapshot create local/api");
     type_and_confirm(&pane);
     // One of them is locked: which, and why, is told.
     pane.wait_for("snapshot create 39 of 40: partial");
@@ -70,7 +70,7 @@ fn three_are_taken_back_to_a_snapshot() {
     };
     let three = "local/scratch local/win11 local/web";
     command(&pane, &format!("snapshot create {three} --name pre"));
-    pane.wait_question("= corral snapshot create");
+    pane.wait_question(" snapshot create local/scratch");
     pane.text("C");
     pane.wait_for("snapshot create 3 of 3: done");
     command(
@@ -101,6 +101,8 @@ fn from_a_host_to_its_instances() {
     let Some(pane) = open("--demo=pace=0") else {
         return;
     };
+    // Everybody has answered or failed to: from here on rows stay where they are.
+    pane.wait_for("no answer: hv2");
     pane.text("gh");
     pane.wait_for("node-a");
     pane.keys("Down Down");
@@ -143,9 +145,9 @@ fn one_is_resized() {
     pane.wait_for("whole number");
     pane.keys("C-u");
     pane.text("8");
-    pane.wait_for("= corral resize local/win11 --cpus=8");
+    pane.wait_for(" resize local/win11 --cpus=8");
     pane.keys("BTab Enter");
-    pane.wait_question("= corral resize local/win11 --cpus 8");
+    pane.wait_question(" resize local/win11 --cpus 8");
     pane.text("R");
     pane.wait_for("resize local/win11: done");
 }
