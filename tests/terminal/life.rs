@@ -18,7 +18,9 @@ fn a_life_by_keys() {
     pane.wait_for("Create in local");
     pane.text("fresh");
     pane.keys("BTab BTab");
-    pane.until("the button", |s| s.contains(" create fresh --context=local"));
+    pane.until("the button", |s| {
+        s.contains(" create fresh --context=local")
+    });
     pane.keys("Tab");
     pane.keys("Enter");
     pane.wait_question("Create fresh");
