@@ -105,6 +105,7 @@ fn from_a_host_to_its_instances() {
     pane.wait_for("no answer: hv2");
     pane.text("gh");
     pane.wait_for("node-a");
+    pane.wait_for("hv2 does not answer");
     pane.keys("Down Down");
     pane.text("i");
     pane.wait_for("host:\"lab1\"");
