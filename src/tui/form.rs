@@ -223,12 +223,11 @@ impl Form {
         asks
     }
 
-    /// Enter in the field with the focus leads to the button: nothing is in it, and nothing is needed.
+    /// Enter in the field with the focus leads to the button: nothing is needed any more. (The next field may be a text,
+    /// in which a second Enter is a line.)
     pub fn enter_ends(&self) -> bool {
-        let here = self.entry();
-        let is_empty = here.is_some_and(|e| e.takes_text() && e.line.text().trim().is_empty());
         let is_last = self.focus + 1 == self.entries.len();
-        is_last || is_empty && !self.entries.iter().any(Entry::is_missing)
+        is_last || !self.entries.iter().any(Entry::is_missing)
     }
 
     /// What Enter does here, in words.

@@ -182,7 +182,7 @@ async fn a_form_makes_an_instance() {
     let mut bench = Bench::new().await;
     bench.press("1 +").await;
     bench.type_text("newvm").await;
-    bench.press("Enter").await;
+    bench.press("Tab").await;
     bench.press("Tab Tab").await;
     bench.type_text("four").await;
     bench

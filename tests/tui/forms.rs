@@ -203,6 +203,18 @@ async fn a_form_says_how_to_go_on_and_an_empty_one_is_quick() {
     bench.press("Enter").await;
     let planned = bench.planned.last().unwrap().as_ref().unwrap();
     assert_eq!(planned.action.verb, "snapshot create");
+    // With a name it is as quick: the next field is a text, which would take each Enter for a line.
+    bench.settle().await;
+    bench.press("S").await;
+    bench.type_text("s1").await;
+    assert!(
+        bench.screen().contains("Enter goes to Create"),
+        "{}",
+        bench.screen()
+    );
+    bench.press("Enter Enter").await;
+    let planned = bench.planned.last().unwrap().as_ref().unwrap();
+    assert_eq!(planned.action.args.text("name"), Some("s1"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

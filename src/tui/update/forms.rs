@@ -57,7 +57,7 @@ pub(super) fn key(app: &mut App, key: Key) -> Vec<Effect> {
         Code::BackTab | Code::Up => form.focus = (form.focus + stops - 1) % stops,
         Code::Enter if form.on_cancel() => close(app),
         Code::Enter if form.on_go() => return submit(app),
-        // From the last field, and from one left empty, on to the button that goes on.
+        // To the button as soon as nothing is missing; Tab goes through the rest.
         Code::Enter if form.enter_ends() => form.focus = stops - 1,
         Code::Enter => form.focus += 1,
         Code::Left | Code::Right if form.on_cancel() || form.on_go() => {
