@@ -75,7 +75,7 @@ async fn backup(bench: &Bench, id: &InstanceId) {
     let create = BackupRequest::Create {
         at: jiff::Timestamp::now(),
         to: Some(place.clone()),
-        keep: Some(1),
+        keep: std::num::NonZeroU32::new(1),
     };
     for _ in 0..2 {
         let row = bench.row(id).await;

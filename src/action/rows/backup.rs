@@ -1,6 +1,7 @@
 //! `backup create|list|restore|delete`.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -141,13 +142,11 @@ fn folder(engine: &Engine, action: &Action, flag: &str) -> Option<String> {
 async fn create(engine: Arc<Engine>, mut action: Action) -> Result<Planned> {
     let at = moment(&mut action)?;
     let to = folder(&engine, &action, "to");
-    let keep =
-        match action.args.count("keep") {
-            Some(n) => Some(u32::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| {
-                Error::invalid(format!("--keep: {n} is not possible: 1 or more"))
-            })?),
-            None => None,
-        };
+    let count = |n: u64| {
+        let count = u32::try_from(n).ok().and_then(NonZeroU32::new);
+        count.ok_or_else(|| Error::invalid(format!("--keep: {n} is not possible: 1 or more")))
+    };
+    let keep = action.args.count("keep").map(count).transpose()?;
     let mut shape = Shape::of(&action)?;
     "Back up".clone_into(&mut shape.ask);
     plan_instances(&engine, action, shape, |_| {

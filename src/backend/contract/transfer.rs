@@ -1,5 +1,6 @@
 //! Requests that move data in and out.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -53,7 +54,7 @@ pub enum BackupRequest {
         /// Where backups are kept: folder or storage; `None` is the backend's default.
         to: Option<String>,
         /// Keep only so many of this instance.
-        keep: Option<u32>,
+        keep: Option<NonZeroU32>,
     },
     /// Bring an instance back from one.
     Restore {

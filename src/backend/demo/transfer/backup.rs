@@ -1,5 +1,7 @@
 //! Dated copies.
 
+use std::num::NonZeroU32;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -92,7 +94,7 @@ impl Demo {
         backups: &[Backup],
         at: Timestamp,
         to: Option<String>,
-        keep: Option<u32>,
+        keep: Option<NonZeroU32>,
     ) -> Prepared {
         let world = &self.world;
         let dialect = world.dialect;
@@ -102,13 +104,6 @@ impl Demo {
         {
             return refused;
         }
-        if keep == Some(0) {
-            return Self::refuse(
-                guest,
-                "to keep none is no backup".to_string(),
-                "Give --keep 1 or more.",
-            );
-        }
         let place = to.unwrap_or_else(|| dialect.backup_place().to_owned());
         let mut own: Vec<&Backup> = backups.iter().filter(|b| b.guest.id() == id).collect();
         let now = at.strftime("%Y-%m-%dT%H-%M-%SZ").to_string();
@@ -116,7 +111,7 @@ impl Demo {
         let done = format!("{id} has backup {}", shown(&name));
         let mut acts = vec![Act::Backup { name, place }];
         let mut losses = Vec::new();
-        while keep.is_some_and(|keep| own.len() >= keep as usize) {
+        while keep.is_some_and(|keep| own.len() >= keep.get() as usize) {
             let oldest = own.remove(0);
             losses.push(format!("backup {}", shown(&oldest.name)));
             acts.push(Act::DropBackup {

@@ -1,5 +1,6 @@
 //! The backup family: kept by the server, or as files in a folder of this machine.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -165,14 +166,8 @@ async fn create(
     on: &Instance,
     at: Timestamp,
     to: Option<&str>,
-    keep: Option<u32>,
+    keep: Option<NonZeroU32>,
 ) -> Result<Prepared> {
-    if keep == Some(0) {
-        return Err(
-            Error::invalid("--keep 0 would keep nothing, not even this one")
-                .remedy("Keep one at least: --keep 1"),
-        );
-    }
     let seen = match Seen::for_plan(ctx, cx, &on.id).await {
         Ok(seen) => seen,
         Err(refused) => return Ok(refused),
@@ -220,7 +215,7 @@ async fn create(
         })
         .collect();
     own.sort_by(|(a, _), (b, _)| a.cmp(b));
-    let surplus = keep.map_or(0, |keep| own.len().saturating_sub(keep as usize - 1));
+    let surplus = keep.map_or(0, |keep| own.len().saturating_sub(keep.get() as usize - 1));
     let surplus: Vec<Where> = own
         .into_iter()
         .take(surplus)

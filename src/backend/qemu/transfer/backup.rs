@@ -1,5 +1,6 @@
 //! The backup family: exports into dated folders.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -135,14 +136,8 @@ async fn create(
     on: &Instance,
     at: Timestamp,
     to: Option<&str>,
-    keep: Option<u32>,
+    keep: Option<NonZeroU32>,
 ) -> Result<Prepared> {
-    if keep == Some(0) {
-        return Err(
-            Error::invalid("--keep 0 would keep nothing, not even this one")
-                .remedy("Keep one at least: --keep 1"),
-        );
-    }
     let seen = match Seen::for_plan(ctx, cx, &on.id).await {
         Ok(seen) => seen,
         Err(refused) => return Ok(refused),
@@ -155,7 +150,7 @@ async fn create(
         return Ok(prepared);
     }
     let surplus = match keep {
-        Some(keep) => shelf::surplus(&kept, &seen.vm.uuid.to_string(), keep),
+        Some(keep) => shelf::surplus(&kept, &seen.vm.uuid.to_string(), keep.get()),
         None => Vec::new(),
     };
     prepared.deletes = !surplus.is_empty();
